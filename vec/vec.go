@@ -42,7 +42,7 @@ type Vec struct {
 	// the keys and values of a MAP or MULTISET.
 	Kids []*Vec
 
-	n int
+	n     int
 	spare Bitmap // memory for a bitmap of its own
 	// ownsBuf says that Buf belongs to this vector and may be appended to.
 	ownsBuf bool

@@ -1,0 +1,282 @@
+// Package connector holds the contracts between Tidemark and the systems it reads and writes:
+// Source, Enumerator, Split, Reader; Sink, Writer, Committer; and the registry of connectors,
+// which live in packages below. A connector is added by one Factory.
+//
+// A source finds splits (a file, a Kafka partition) and reads each from a position onwards. The
+// runtime decides which split is read next: the one whose watermark is lowest, so that history is
+// read in the order of event time; not reading a split is how it is paused.
+package connector
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// ErrNoData is returned by a split that has nothing to read at present but may have later.
+var ErrNoData = errors.New("no data at present")
+
+// Table is a table as its definition says, without names that only SQL needs.
+type Table struct {
+	Name      string
+	Connector string
+	// Options holds every option of WITH, overlaid by hints, the key 'connector' included.
+	Options map[string]string
+	// Columns are the physical columns in order.
+	Columns []types.Field
+	// Metadata are the metadata columns in order of definition.
+	Metadata      []MetadataColumn
+	PrimaryKey    []string
+	PartitionKeys []string
+	Comment       string
+}
+
+// MetadataColumn is a column that comes from the record's envelope.
+type MetadataColumn struct {
+	Name    string // of the column
+	Key     string // of the metadata, such as offset
+	Type    types.Type
+	Virtual bool // read only: not part of what a sink writes
+}
+
+// Schema returns the physical columns.
+func (t *Table) Schema() types.Schema { return types.Schema{Fields: t.Columns} }
+
+// Factory makes the sources and sinks of one connector.
+type Factory struct {
+	Name    string
+	Doc     string
+	Options []option.Spec
+	// Formats says that the options "format" (or "key.format" and "value.format" where Keyed)
+	// choose how bytes become rows.
+	Formats bool
+	Keyed   bool
+	// SourceMetadata and SinkMetadata list the metadata keys that can be read and written.
+	SourceMetadata, SinkMetadata []types.Field
+	// Check refuses definitions that cannot work, at planning: combinations of options, a
+	// missing primary key. May be nil.
+	Check func(t *Table, o option.Values) error
+	// SourceChangelog and SinkChangelog give the row kinds of a table; nil means those of its
+	// format, or insert-only without one.
+	SourceChangelog func(t *Table, o option.Values) types.ChangelogMode
+	SinkChangelog   func(t *Table, o option.Values) types.ChangelogMode
+	NewSource       func(SourceConfig) (Source, error) // nil: cannot be read
+	NewSink         func(SinkConfig) (Sink, error)     // nil: cannot be written
+}
+
+// SourceConfig is what a source is made for.
+type SourceConfig struct {
+	Table   *Table
+	Options option.Values
+	// Columns are the indexes of the physical columns wanted, ascending; Metadata those of the
+	// metadata columns wanted. Sources of bytes leave Columns to the decoder.
+	Columns  []int
+	Metadata []int
+	// Limit is the number of rows after which nobody reads on, or -1.
+	Limit int64
+	// Batch is true in batch mode, where an unbounded source is refused.
+	Batch bool
+	// Resolve makes a path of the SQL text absolute. Never nil.
+	Resolve func(path string) string
+	// Seed makes generated data repeatable; 0 lets the source choose.
+	Seed uint64
+}
+
+// Source is one table being read. Methods may be called from several goroutines.
+type Source interface {
+	// Bounded reports whether the set of splits and each split ends.
+	Bounded() bool
+	// NewEnumerator is called once for a run.
+	NewEnumerator(ctx context.Context) (Enumerator, error)
+	// NewReader is called once a subtask.
+	NewReader(ctx context.Context, subtask int) (Reader, error)
+	// Guarantee says in a few words what the source gives after a restart, for EXPLAIN.
+	Guarantee() string
+}
+
+// Enumerator finds splits. Its calls do not overlap.
+type Enumerator interface {
+	// Discover returns splits that it did not return before; done says that there will be no
+	// more. Unless done, it is called again every Interval.
+	Discover(ctx context.Context) (splits []Split, done bool, err error)
+	// Known tells an enumerator that starts from a checkpoint which splits exist already.
+	Known(ids []string)
+	Close() error
+}
+
+// Split is a piece of a source that is read in order.
+type Split struct {
+	// ID names the split within its table, for ever the same: a path, topic-partition.
+	ID string
+	// Position is where to start. The zero Position is the start that the options ask for.
+	Position Position
+	// Data is what else the reader needs, opaque and serialisable.
+	Data []byte
+}
+
+// Position is a place in a split.
+type Position struct {
+	// Offset counts what Origin.Unit says; reading starts with the record at Offset.
+	Offset int64
+	// Set tells offset 0 from no position.
+	Set bool
+}
+
+// Reader opens splits for one subtask.
+type Reader interface {
+	// Open starts reading s. Many splits may be open at a time.
+	Open(ctx context.Context, s Split) (SplitReader, error)
+	// Wake returns a channel that gets a value (without blocking the sender) when a split that
+	// had no data may have some. nil where that never happens.
+	Wake() <-chan struct{}
+	// Commit tells the outside world how far splits are read, after a checkpoint or, without
+	// checkpoints, at intervals. Sources without such a notion do nothing.
+	Commit(ctx context.Context, positions map[string]Position) error
+	Close() error
+}
+
+// SplitReader reads one split. Its calls do not overlap. It is also a ChunkReader or a
+// BatchReader.
+type SplitReader interface {
+	// Position is where to go on after a restart: just behind what Read returned last.
+	Position() Position
+	// Lag is the number of units (Origin.Unit) between Position and the end of the split as
+	// last seen, or -1 if unknown.
+	Lag() int64
+	Close() error
+}
+
+// ChunkReader is a split of bytes, which a format decodes.
+type ChunkReader interface {
+	SplitReader
+	// Read fills r with the next records. It may block for I/O but not for records that do not
+	// exist yet: then it returns ErrNoData. At the end of the split it returns io.EOF and no
+	// records. What it filled stays valid until the next call.
+	Read(ctx context.Context, r *Records) error
+}
+
+// BatchReader is a split of rows.
+type BatchReader interface {
+	SplitReader
+	// ReadBatch fills b, which has one vector a wanted physical column and then one a wanted
+	// metadata column, with at most maxRows rows. Otherwise like ChunkReader.Read.
+	ReadBatch(ctx context.Context, b *vec.Batch, maxRows int) error
+}
+
+// Records is a run of records from one split.
+type Records struct {
+	// Chunk holds the values for the value format.
+	Chunk format.Chunk
+	// Keys holds the keys for the key format: same number of records, only of keyed sources.
+	Keys *format.Chunk
+	// Metadata has one vector a wanted metadata column, one value a record.
+	Metadata []*vec.Vec
+	// TimeMs holds the time that the system gave each record (Kafka's timestamp), ms; may be
+	// nil.
+	TimeMs []int64
+}
+
+// Delivery is a sink's guarantee.
+type Delivery uint8
+
+// The guarantees, as 'sink.delivery-guarantee' names them.
+const (
+	AtMostOnce Delivery = iota
+	AtLeastOnce
+	ExactlyOnce
+)
+
+// String gives the option's spelling.
+func (d Delivery) String() string { return [...]string{"none", "at-least-once", "exactly-once"}[d] }
+
+// SinkConfig is what a sink is made for.
+type SinkConfig struct {
+	Table   *Table
+	Options option.Values
+	// Schema is the columns of the rows written: the physical columns, then the metadata
+	// columns that can be written.
+	Schema types.Schema
+	// Mode is the kinds of rows that will come.
+	Mode types.ChangelogMode
+	// Batch and Overwrite come from the statement.
+	Batch, Overwrite bool
+	// StaticPartition holds INSERT ... PARTITION (k = v).
+	StaticPartition map[string]string
+	Resolve         func(path string) string
+	// Stdout and Stderr are where sinks that print write to.
+	Stdout, Stderr Printer
+	// Bad handles a row that the target refuses for what it contains.
+	Bad func(format.BadRecord) error
+}
+
+// Printer takes whole lines from many goroutines and keeps them whole.
+type Printer interface {
+	Write(p []byte) (int, error)
+}
+
+// Sink is one table being written. Methods may be called from several goroutines.
+type Sink interface {
+	// NewWriter is called once a subtask.
+	NewWriter(ctx context.Context, subtask, parallelism int) (Writer, error)
+	// NewCommitter returns what makes prepared output visible, or nil for sinks whose output
+	// is visible when written.
+	NewCommitter(ctx context.Context) (Committer, error)
+	// Delivery is the guarantee the sink was configured for, and how it is kept, for EXPLAIN.
+	Delivery() (Delivery, string)
+}
+
+// Writer writes the rows of one subtask. Its calls do not overlap.
+type Writer interface {
+	// Write takes the selected rows of b in order. It may buffer, within bounds; blocking is
+	// backpressure.
+	Write(ctx context.Context, b *vec.Batch) error
+	// Flush makes everything written so far safe in the target (at least once).
+	Flush(ctx context.Context) error
+	// Prepare ends an epoch: what was written since the last call becomes a list of
+	// committables, which survive a crash of this process once the checkpoint that holds them
+	// is complete. Sinks without a Committer flush and return nil.
+	Prepare(ctx context.Context) ([]Committable, error)
+	// Tick is called now and then, at least every second, for time limits of buffers.
+	Tick(ctx context.Context) error
+	// Close ends the writer. Output that was not prepared is dropped.
+	Close() error
+}
+
+// Committable is prepared output, serialisable.
+type Committable []byte
+
+// Committer makes prepared output visible, in the order given. Committing the same committable
+// again must change nothing.
+type Committer interface {
+	Commit(ctx context.Context, cs []Committable) error
+	// Abort removes prepared output of a run that did not complete.
+	Abort(ctx context.Context, cs []Committable) error
+	Close() error
+}
+
+var factories = map[string]*Factory{}
+
+// Register adds a connector; it panics when the name is taken. Called from init, or by a library
+// user before any SQL runs.
+func Register(f *Factory) {
+	if factories[f.Name] != nil {
+		panic("BUG: connector registered twice: " + f.Name)
+	}
+	factories[f.Name] = f
+}
+
+// Lookup returns the connector called name, or nil.
+func Lookup(name string) *Factory { return factories[name] }
+
+// Names lists the registered connectors.
+func Names() []string {
+	var out []string
+	for n := range factories {
+		out = append(out, n)
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+// Package op is the contract of operators: what one thread computes. An operator has no goroutine,
+// reads no clock and does no I/O; a subtask (package job) runs a chain of them and calls them from
+// one goroutine only.
+package op
+
+import (
+	"sync/atomic"
+
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Operator computes. The calls, in order: Open; then Process and Watermark in any number, and
+// ProcTime where implemented; then Finish if the input ended; then Close, always.
+type Operator interface {
+	Open(c *Context, out Output) error
+	// Process takes the selected rows of b from input in. b is valid until the call returns.
+	// The rows of one call were stamped by one upstream subtask, so stamps do not decrease.
+	Process(in int, b *vec.Batch) error
+	// Watermark says that the combined event time of the inputs has reached wm (ms), after the
+	// rows given so far. It only grows; vec.MaxTime is the end of time. The operator emits what
+	// has become due and then passes wm on (out.Watermark), or a smaller one if it holds rows
+	// back.
+	Watermark(wm int64) error
+	// Finish says that no more rows come. Watermark(vec.MaxTime) was called before where the
+	// input has event time. The operator emits what it holds.
+	Finish() error
+	Close() error
+}
+
+// ProcTimer is implemented by operators that act on processing time. ProcTime is called between
+// batches with the current time, at least every 100 ms while the job runs and when NextProcTime
+// has passed.
+type ProcTimer interface {
+	ProcTime(nowMs int64) error
+	// NextProcTime is when the operator wants to be called, or vec.MaxTime.
+	NextProcTime() int64
+}
+
+// Output takes what an operator emits. A batch given to Emit is the emitter's again when Emit
+// returns; it must hold only memory that is valid until then.
+type Output interface {
+	Emit(b *vec.Batch) error
+	Watermark(wm int64) error
+}
+
+// DropReason says why rows were not used.
+type DropReason uint8
+
+// The reasons.
+const (
+	DropFilter     DropReason = iota // a WHERE or HAVING was not true
+	DropLate                         // behind the watermark
+	DropDeadLetter                   // refused for what it contains
+	DropNullTime                     // no event time where one is needed
+	DropNotNull                      // NULL in a NOT NULL column of a sink that drops such rows
+	DropDuplicate                    // the same change again
+	DropStale                        // an older version, or a retraction of nothing
+	DropLimit                        // beyond LIMIT or before OFFSET
+	DropReasons                      // the number of reasons
+)
+
+var dropNames = [...]string{
+	"filtered", "late", "dead letter", "null time", "null in not-null column", "duplicate", "stale", "limit",
+}
+
+// String gives the name that the closing account uses.
+func (r DropReason) String() string { return dropNames[r] }
+
+// Counters are an operator's books: RowsIn = rows used + the sum of Drops. Written by one
+// goroutine, read by any.
+type Counters struct {
+	RowsIn, RowsOut atomic.Int64
+	Drops           [DropReasons]atomic.Int64
+	// StateBytes and StateEntries are what the operator holds.
+	StateBytes, StateEntries atomic.Int64
+	// Watermark is the latest one passed on.
+	Watermark atomic.Int64
+	_         [64]byte
+}
+
+// Drop counts n rows under reason r.
+func (c *Counters) Drop(r DropReason, n int) { c.Drops[r].Add(int64(n)) }
+
+// Context is what an operator may use, valid from Open to Close.
+type Context struct {
+	Env *expr.Env
+	// NodeID is the operator's node in the plan, Subtask its parallel instance.
+	NodeID, Subtask, Parallelism int
+	// MaxParallelism is the number of key groups.
+	MaxParallelism int
+	Counters       *Counters
+	// Now gives processing time, ms.
+	Now func() int64
+	// BadRow handles a row that cannot be used for what it contains: nil to skip it (it was
+	// counted and written to the dead-letter output), an error to stop the job. The context
+	// counts DropDeadLetter. pos is the expression in the SQL text.
+	BadRow func(b *vec.Batch, row int, pos expr.Pos, err error) error
+	// BatchRows is the number of rows of a full batch.
+	BatchRows int
+	// BatchMode is execution.runtime-mode = batch.
+	BatchMode bool
+}

@@ -1,0 +1,286 @@
+// Package plan is the narrow waist between SQL and execution: a directed acyclic graph of
+// physical operators with their schemas, changelog modes, keys and distribution. The planner
+// (sql/physical) writes it, exec/build and job read it, and explain prints it.
+package plan
+
+import (
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// Plan is everything that one job runs: one or more sinks and what feeds them.
+type Plan struct {
+	// Nodes in topological order: a node's inputs come before it. Node.ID is its index.
+	Nodes []*Node
+	// Batch is execution.runtime-mode = batch: only final rows are emitted, all row kinds are
+	// inserts.
+	Batch bool
+	// Config is the session's configuration when the plan was made.
+	Config map[string]string
+	// Name is pipeline.name or the file's name.
+	Name string
+	// Sources is the text that expr.Pos points into, for run-time errors.
+	File, Text string
+}
+
+// Node is one operator.
+type Node struct {
+	ID     int
+	Inputs []Edge
+	Schema types.Schema
+	// Mode is the kinds of rows that the node emits.
+	Mode types.ChangelogMode
+	// UpsertKeys are sets of columns by which updates of a row can be told apart and keep their
+	// order; none where unknown.
+	UpsertKeys [][]int
+	// RowTime is the column that is the event-time attribute, or -1. Where it is not -1,
+	// watermarks follow it.
+	RowTime int
+	// NeedStamps says that some operator downstream judges rows by the watermark at their
+	// arrival, so batches must carry stamps. NeedPos says the same of origin and position.
+	NeedStamps, NeedPos bool
+	Op                  Op
+	// Parallelism is the number of subtasks: 0 for the job's default, 1 for global operators.
+	Parallelism int
+	// Label is what a user reads: "TumbleAggregate(by origin)".
+	Label string
+	// StateGrowth says in words how the node's state grows ("one entry a key of the open
+	// windows"), "" for stateless operators.
+	StateGrowth string
+}
+
+// Edge is an input of a node.
+type Edge struct {
+	From int // node id
+	Dist Distribution
+	// Keys are the columns of the input that a hash distribution goes by.
+	Keys []int
+}
+
+// Distribution says which subtask gets a row.
+type Distribution uint8
+
+// The distributions. Forward keeps rows in the subtask they are in (and chains operators); it
+// becomes Rebalance where parallelisms differ.
+const (
+	Forward Distribution = iota
+	Hash
+	Single // everything to one subtask
+	Rebalance
+	Broadcast
+)
+
+// String gives the name used in plans.
+func (d Distribution) String() string {
+	return [...]string{"forward", "hash", "single", "rebalance", "broadcast"}[d]
+}
+
+// Op is the particulars of an operator: one of the pointer types below.
+type Op interface{ op() }
+
+// Source reads a table. Its output is Project, over the columns read: the wanted physical columns
+// (Columns), then the wanted metadata columns (Metadata). Project also computes computed columns.
+// The watermark is taken from the projected row, per split; then the row goes on.
+type Source struct {
+	Table    *connector.Table
+	Columns  []int // of Table.Columns, ascending
+	Metadata []int // of Table.Metadata
+	Project  []expr.Expr
+	// RowTime is the column of the output that the watermark follows, or -1. Watermark
+	// computes it (ms) from the output row; nil with RowTime >= 0 means that the source itself
+	// gives it.
+	RowTime   int
+	Watermark expr.Expr
+	// Filter are conjuncts that readers may use to skip data; rows are filtered again
+	// downstream. Over the output columns.
+	Filter []expr.Expr
+	Limit  int64 // -1: none
+}
+
+// Values emits constant rows, then ends.
+type Values struct{ Rows [][]types.Value }
+
+// Calc filters (nil: no filter), then projects.
+type Calc struct {
+	Filter  expr.Expr
+	Project []expr.Expr
+}
+
+// Expand emits each row once for each of Projects (grouping sets), nil expressions being NULL.
+type Expand struct{ Projects [][]expr.Expr }
+
+// WindowKind is the shape of windows.
+type WindowKind uint8
+
+// The window shapes.
+const (
+	Tumble WindowKind = iota
+	Hop
+	Cumulate
+	Session
+)
+
+// String gives the SQL name.
+func (k WindowKind) String() string { return [...]string{"TUMBLE", "HOP", "CUMULATE", "SESSION"}[k] }
+
+// Window assigns rows to windows by a time column. All times are in ms.
+type Window struct {
+	Kind WindowKind
+	// Size of the window (the maximal one of CUMULATE); the gap of SESSION.
+	Size int64
+	// Step is the slide of HOP and the step of CUMULATE.
+	Step   int64
+	Offset int64
+	// TimeCol is the time attribute in the input; ProcTime says it is processing time.
+	TimeCol  int
+	ProcTime bool
+	// Zone is the time zone windows are aligned in, for TIMESTAMP_LTZ; "" for TIMESTAMP.
+	Zone string
+	// PartitionKeys of the SESSION table function; the aggregation's keys elsewhere.
+	PartitionKeys []int
+}
+
+// WindowTVF appends window_start, window_end (TIMESTAMP(3)) and window_time to each row, a row a
+// window. For windows that no aggregation was fused with.
+type WindowTVF struct {
+	Window Window
+}
+
+// WindowProp is a property of a window that an aggregation emits.
+type WindowProp uint8
+
+// The window properties.
+const (
+	WindowStart WindowProp = iota
+	WindowEnd
+	WindowTime     // end - 1 ms, the time attribute of the result (event time)
+	WindowProcTime // processing time attribute
+)
+
+// Phase says which part of a two-phase aggregation a node is.
+type Phase uint8
+
+// The phases. A local phase emits [keys..., accumulators packed in one BYTES column] (and the
+// slice end for windows) for the global phase of the same Aggs; that layout is private to exec.
+const (
+	SinglePhase Phase = iota
+	LocalPhase
+	GlobalPhase
+)
+
+// AggCall is one aggregate of an aggregation.
+type AggCall struct {
+	Fn string // canonical name, e.g. COUNT, SUM
+	// Args are input columns. COUNT(*) has none. Consts[i] (same length, may be nil) is set
+	// where an argument is constant (the delimiter of LISTAGG); its Args entry is then -1.
+	Args     []int
+	Consts   []*expr.Literal
+	ArgTypes []types.Type
+	Distinct bool
+	// Filter is a BOOLEAN input column, or -1.
+	Filter int
+	T      types.Type
+	Name   string
+	// Options are the clauses of JSON aggregates (NULL ON NULL / ABSENT ON NULL).
+	Options []string
+}
+
+// WindowAgg aggregates per key and window. Output: Keys, then Aggs, then Props.
+type WindowAgg struct {
+	Window Window
+	// Attached says that the input rows carry their window already, as columns StartCol and
+	// EndCol (a window function below, or another window aggregation), whose times are in
+	// Window.Zone. StartCol is -1 where the window is not known to have a start.
+	Attached         bool
+	StartCol, EndCol int
+	Keys             []int
+	Aggs             []AggCall
+	Props            []WindowProp
+	// InputRetracts says that -U and -D rows come.
+	InputRetracts bool
+	Phase         Phase
+	// AllowedLatenessMs keeps windows open beyond the watermark. EarlyFireMs, LateFireMs: -1 off.
+	AllowedLatenessMs, EarlyFireMs, LateFireMs int64
+}
+
+// GroupAgg aggregates per key without windows. Output: Keys, then Aggs.
+type GroupAgg struct {
+	Keys          []int
+	Aggs          []AggCall
+	InputRetracts bool
+	// UpdateBefore says that someone downstream needs -U rows.
+	UpdateBefore bool
+	Phase        Phase
+	TTLMs        int64 // 0: never expires
+}
+
+// Union passes on the rows of all inputs.
+type Union struct{}
+
+// Normalize turns an upsert stream by Keys into a full changelog (Flink's ChangelogNormalize).
+type Normalize struct {
+	Keys         []int
+	UpdateBefore bool
+	TTLMs        int64
+}
+
+// Materialize repairs the order of updates before a sink whose primary key is not the upsert key
+// of its input (Flink's SinkUpsertMaterializer).
+type Materialize struct {
+	Keys  []int // the sink's primary key
+	TTLMs int64
+}
+
+// DropUpdateBefore removes -U rows.
+type DropUpdateBefore struct{}
+
+// SortKey is one key of an ORDER BY.
+type SortKey struct {
+	Col        int
+	Desc       bool
+	NullsFirst bool
+}
+
+// Sort orders all rows (batch mode) or, with event time as first ascending key, rows up to the
+// watermark; with a Limit it keeps the first rows only, in streaming mode as a changelog.
+type Sort struct {
+	Keys   []SortKey
+	Offset int64
+	Limit  int64 // -1: none
+}
+
+// Limit passes on Limit rows after Offset.
+type Limit struct{ Offset, Limit int64 }
+
+// Sink writes rows to a table. The input's columns are the physical columns, then the writable
+// metadata columns.
+type Sink struct {
+	Table *connector.Table
+	// Collect is set for a bare SELECT: rows go to the caller instead of a table.
+	Collect   bool
+	Overwrite bool
+	// StaticPartition holds PARTITION (k = v) of the INSERT.
+	StaticPartition map[string]string
+	// NotNull lists columns that must not be NULL, and DropNulls whether such rows are dropped
+	// and counted (table.exec.sink.not-null-enforcer = DROP) rather than refused.
+	NotNull   []int
+	DropNulls bool
+	// Guarantee explains what the whole path gives, for EXPLAIN.
+	Guarantee string
+}
+
+func (*Source) op()           {}
+func (*Values) op()           {}
+func (*Calc) op()             {}
+func (*Expand) op()           {}
+func (*WindowTVF) op()        {}
+func (*WindowAgg) op()        {}
+func (*GroupAgg) op()         {}
+func (*Union) op()            {}
+func (*Normalize) op()        {}
+func (*Materialize) op()      {}
+func (*DropUpdateBefore) op() {}
+func (*Sort) op()             {}
+func (*Limit) op()            {}
+func (*Sink) op()             {}

@@ -56,6 +56,10 @@ type Edge struct {
 	Dist Distribution
 	// Keys are the columns of the input that a hash distribution goes by.
 	Keys []int
+	// Ordered says that rows of several upstream subtasks are merged in the order of their
+	// stamps (ties: by upstream subtask), because the operator's result depends on the order.
+	// Only in plans whose sources are all bounded.
+	Ordered bool
 }
 
 // Distribution says which subtask gets a row.

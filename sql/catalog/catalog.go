@@ -1,0 +1,162 @@
+// Package catalog holds what SQL names refer to: catalogs, databases, tables, views, and the
+// session's configuration. A Catalog belongs to one session and is not safe for concurrent use.
+package catalog
+
+import (
+	"sort"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/sql/ast"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// ColumnKind tells how a column of a table gets its values.
+type ColumnKind uint8
+
+// The column kinds.
+const (
+	Physical ColumnKind = iota
+	Metadata
+	Computed
+)
+
+// Column is one column of a table, in order of definition.
+type Column struct {
+	Name    string
+	Type    types.Type // with its time attribute
+	Kind    ColumnKind
+	Comment string
+	// Key and Virtual belong to metadata columns.
+	Key     string
+	Virtual bool
+	// Expr computes a computed column; its expr.Column indexes point into Table.Columns.
+	Expr expr.Expr
+}
+
+// Table is a table as defined, bound.
+type Table struct {
+	Path    []string // catalog, database, name
+	Columns []Column
+	// RowTime is the column of WATERMARK FOR, or -1; Watermark its expression over Columns,
+	// converted to ms by the planner. SourceWatermark: the expression is SOURCE_WATERMARK().
+	RowTime         int
+	Watermark       expr.Expr
+	SourceWatermark bool
+	PrimaryKey      []string
+	PartitionKeys   []string
+	Options         map[string]string
+	Comment         string
+	Temporary       bool
+	// Def is the statement that made it, for positions in errors and SHOW CREATE; Source names
+	// the text it stands in.
+	Def *ast.CreateTable
+}
+
+// Name is the last part of the path.
+func (t *Table) Name() string { return t.Path[len(t.Path)-1] }
+
+// Schema returns all columns in order of definition.
+func (t *Table) Schema() types.Schema {
+	s := types.Schema{}
+	for _, c := range t.Columns {
+		s.Fields = append(s.Fields, types.Field{Name: c.Name, Type: c.Type, Comment: c.Comment})
+	}
+	return s
+}
+
+// Spec returns the table as connectors see it, with options overlaid.
+func (t *Table) Spec(overlay map[string]string) *connector.Table {
+	out := &connector.Table{Name: t.Name(), PrimaryKey: t.PrimaryKey, PartitionKeys: t.PartitionKeys,
+		Comment: t.Comment, Options: map[string]string{}}
+	for k, v := range t.Options {
+		out.Options[k] = v
+	}
+	for k, v := range overlay {
+		out.Options[k] = v
+	}
+	out.Connector = out.Options["connector"]
+	for _, c := range t.Columns {
+		switch c.Kind {
+		case Physical:
+			out.Columns = append(out.Columns, types.Field{Name: c.Name, Type: c.Type.WithoutAttr(), Comment: c.Comment})
+		case Metadata:
+			out.Metadata = append(out.Metadata, connector.MetadataColumn{Name: c.Name, Key: c.Key,
+				Type: c.Type.WithoutAttr(), Virtual: c.Virtual})
+		}
+	}
+	return out
+}
+
+// View is a stored query. It is bound again at each use.
+type View struct {
+	Path      []string
+	Columns   []string // names given in the definition, or nil
+	Query     *ast.Query
+	Comment   string
+	Temporary bool
+	Def       *ast.CreateView
+}
+
+// Catalog holds the objects of a session: one catalog, any number of databases.
+type Catalog struct {
+	Name      string // default_catalog
+	Database  string // current database
+	databases map[string]map[string]any
+}
+
+// New returns a catalog with Flink's default names.
+func New() *Catalog {
+	return &Catalog{Name: "default_catalog", Database: "default_database",
+		databases: map[string]map[string]any{"default_database": {}}}
+}
+
+// Qualify completes a name of one to three parts to catalog, database, name.
+func (c *Catalog) Qualify(parts []string) []string {
+	switch len(parts) {
+	case 1:
+		return []string{c.Name, c.Database, parts[0]}
+	case 2:
+		return []string{c.Name, parts[0], parts[1]}
+	}
+	return parts
+}
+
+// Lookup returns the *Table or *View of a name, or nil.
+func (c *Catalog) Lookup(parts []string) any {
+	p := c.Qualify(parts)
+	if len(p) != 3 || p[0] != c.Name {
+		return nil
+	}
+	return c.databases[p[1]][p[2]]
+}
+
+// Put stores a *Table or *View under its qualified path. The database must exist.
+func (c *Catalog) Put(path []string, object any) { c.databases[path[1]][path[2]] = object }
+
+// Drop removes the object of a qualified path.
+func (c *Catalog) Drop(path []string) { delete(c.databases[path[1]], path[2]) }
+
+// HasDatabase reports whether the database exists.
+func (c *Catalog) HasDatabase(name string) bool { return c.databases[name] != nil }
+
+// CreateDatabase adds an empty database.
+func (c *Catalog) CreateDatabase(name string) { c.databases[name] = map[string]any{} }
+
+// DropDatabase removes a database and what is in it.
+func (c *Catalog) DropDatabase(name string) { delete(c.databases, name) }
+
+// Databases lists the databases by name.
+func (c *Catalog) Databases() []string { return sorted(c.databases) }
+
+// Objects lists the names in a database, sorted.
+func (c *Catalog) Objects(database string) []string { return sorted(c.databases[database]) }
+
+func sorted[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	sort.Strings(out)
+	return out
+}

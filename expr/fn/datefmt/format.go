@@ -24,9 +24,10 @@ const (
 	fWeekYear
 	fWeek
 	fWeekOfMonth
-	fAlignedWeek
-	fDayOfWeek // ISO
-	fLocalDow  // 1 for Sunday
+	fAlignedDay  // DateTimeFormatter's F
+	fAlignedWeek // SimpleDateFormat's F
+	fDayOfWeek   // ISO
+	fLocalDow    // 1 for Sunday
 	fAmPm
 	fHour      // 0-23
 	fHourAmPm  // 0-11
@@ -241,7 +242,7 @@ func letterItem(c byte, count int) (item, error) {
 	case 'W':
 		return upTo(fWeekOfMonth, 1)
 	case 'F':
-		return upTo(fAlignedWeek, 1)
+		return upTo(fAlignedDay, 1)
 	case 'E':
 		return text(fDayOfWeek, false)
 	case 'e', 'c':
@@ -360,7 +361,7 @@ func (v *values) number(f field) int64 {
 	case fProlepticYear:
 		return int64(v.year)
 	case fYear2:
-		return int64(floorMod(v.year, 100))
+		return v.number(fYear) % 100
 	case fMonth:
 		return int64(v.month)
 	case fDay:
@@ -378,6 +379,8 @@ func (v *values) number(f field) int64 {
 	case fWeekOfMonth:
 		first := ISOWeekday(v.days-v.day+1) % 7
 		return int64((v.day-1+first)/7 + 1)
+	case fAlignedDay:
+		return int64((v.day-1)%7 + 1)
 	case fAlignedWeek:
 		return int64((v.day-1)/7 + 1)
 	case fDayOfWeek:

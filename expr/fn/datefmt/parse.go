@@ -1,8 +1,6 @@
 package datefmt
 
-import (
-	"strings"
-)
+import "github.com/tidemark-stream/tidemark/types"
 
 // fields are what a text said. A field that it did not mention has its bit clear in has.
 type fields struct {
@@ -207,7 +205,9 @@ func (p *fields) date() (days int, ok bool) {
 	case p.is(fProlepticYear):
 		year = p.v[fProlepticYear]
 	case p.is(fYear):
-		year = p.v[fYear]
+		if year = p.v[fYear]; year < 1 {
+			return 0, false
+		}
 		if p.is(fEra) && p.v[fEra] == 0 {
 			year = 1 - year
 		}
@@ -218,7 +218,7 @@ func (p *fields) date() (days int, ok bool) {
 	y := int(year)
 	if p.is(fDayOfYear) && !p.is(fMonth) {
 		d := p.v[fDayOfYear]
-		if d < 1 || d > 366 || d == 366 && !IsLeap(y) {
+		if d < 1 || d > 366 || d == 366 && !types.IsLeapYear(y) {
 			return 0, false
 		}
 		return Days(y, 1, int(d)), true
@@ -233,7 +233,7 @@ func (p *fields) date() (days int, ok bool) {
 	if month < 1 || month > 12 || day < 1 || day > 31 {
 		return 0, false
 	}
-	if last := int64(MonthDays(y, int(month))); day > last {
+	if last := int64(types.DaysInMonth(y, int(month))); day > last {
 		// The smart resolver takes February 30th for the last of February, but only when it
 		// has a whole date.
 		if !p.is(fYear) && !p.is(fProlepticYear) || !p.is(fMonth) {
@@ -267,105 +267,11 @@ func (p *fields) hour() (h int64, ok bool) {
 	return 0, true
 }
 
-// ParseTimestamp reads a timestamp as CAST and TO_TIMESTAMP without a pattern do: a date of a four
-// digit year, one or two digit month and day, then perhaps a blank and a time with one or two
-// digits a part and up to nine fractional digits.
-func ParseTimestamp(s []byte) (ms int64, nanos int32, ok bool) {
-	y, at, ok := digitsAt(s, 0, 4, 4)
-	if !ok {
-		return 0, 0, false
+// ParseOr is Parse, falling back to the form of a CAST for texts that do not fit, as TO_TIMESTAMP
+// does.
+func (f *Formatter) ParseOr(s []byte) (ms int64, nanos int32, ok bool) {
+	if ms, nanos, ok = f.Parse(s); ok {
+		return ms, nanos, true
 	}
-	var part [5]int
-	const seps = "-- ::"
-	for i := range part {
-		if i == 2 && at == len(s) {
-			break
-		}
-		if at >= len(s) || s[at] != seps[i] {
-			return 0, 0, false
-		}
-		if part[i], at, ok = digitsAt(s, at+1, 1, 2); !ok {
-			return 0, 0, false
-		}
-	}
-	sec, nano := 0, 0
-	if at < len(s) {
-		if s[at] != ':' {
-			return 0, 0, false
-		}
-		if sec, at, ok = digitsAt(s, at+1, 1, 2); !ok {
-			return 0, 0, false
-		}
-		if at < len(s) {
-			if s[at] != '.' {
-				return 0, 0, false
-			}
-			from := at + 1
-			if nano, at, ok = digitsAt(s, from, 0, 9); !ok || at != len(s) {
-				return 0, 0, false
-			}
-			for d := at - from; d < 9; d++ {
-				nano *= 10
-			}
-		}
-	} else if part[2] != 0 || part[3] != 0 || part[4] != 0 {
-		return 0, 0, false // hours and minutes want seconds
-	}
-	mo, d, h, mi := part[0], part[1], part[2], part[3]
-	mi2 := part[4]
-	_ = mi2
-	return assemble(y, mo, d, h, mi, sec, nano)
-}
-
-func assemble(y, mo, d, h, mi, sec, nano int) (int64, int32, bool) {
-	if mo < 1 || mo > 12 || d < 1 || d > 31 || h > 23 || mi > 59 || sec > 59 {
-		return 0, 0, false
-	}
-	days := Days(y, mo, min(d, MonthDays(y, mo)))
-	ms := int64(days)*Day + int64(h)*Hour + int64(mi)*Minute + int64(sec)*Second + int64(nano/1000000)
-	return ms, int32(nano % 1000000), true
-}
-
-// digitsAt reads lo to hi digits from s[at].
-func digitsAt(s []byte, at, lo, hi int) (v, end int, ok bool) {
-	end = at
-	for end < len(s) && end-at < hi && s[end] >= '0' && s[end] <= '9' {
-		v = v*10 + int(s[end]-'0')
-		end++
-	}
-	return v, end, end-at >= lo
-}
-
-// ParseDate reads a date as TO_DATE and CAST do: year, month and day between hyphens, the last two
-// optional, blanks around them, and anything after a blank that follows the date.
-func ParseDate(s []byte) (days int, ok bool) {
-	text := string(s)
-	if i := strings.IndexByte(text, ' '); i > 0 {
-		text = text[:i]
-	}
-	part := [3]int{0, 1, 1}
-	rest := text
-	for i := range part {
-		var piece string
-		more := false
-		if i < 2 {
-			piece, rest, more = strings.Cut(rest, "-")
-		} else {
-			piece = rest
-		}
-		piece = strings.TrimSpace(piece)
-		v, end, good := digitsAt([]byte(piece), 0, 1, 9)
-		if !good || end != len(piece) {
-			return 0, false
-		}
-		part[i] = v
-		if !more {
-			break
-		}
-	}
-	y, m, d := part[0], part[1], part[2]
-	if y > 9999 || m < 1 || m > 12 || d < 1 || d > MonthDays(y, m) {
-		return 0, false
-	}
-	return Days(y, m, d), true
+	return types.ParseSQLTimestamp(types.TrimSpace(s))
 }

@@ -153,6 +153,7 @@ const (
 	LikePattern    LikeKind = iota // LIKE
 	SimilarPattern                 // SIMILAR TO
 	RegexpPattern                  // RLIKE
+	ILikePattern                   // ILIKE: LIKE without regard to case
 )
 
 // Like is x [NOT] LIKE pattern [ESCAPE c], or SIMILAR TO.

@@ -1,0 +1,6 @@
+// Package all registers every format that Tidemark comes with. Import it for its side effect.
+package all
+
+import (
+	_ "github.com/tidemark-stream/tidemark/format/json"
+)

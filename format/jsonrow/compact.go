@@ -1,0 +1,174 @@
+package jsonrow
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// compact appends the valid JSON src as Jackson prints a tree: no white space, strings with as few
+// escapes as possible, numbers by value. Members that occur twice stay twice.
+func (r *Reader) compact(dst, src []byte) []byte {
+	for i := 0; i < len(src); {
+		switch c := src[i]; {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			i++
+		case c == '"':
+			end := i + 1
+			for src[end] != '"' {
+				if src[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			r.text = unescape(r.text[:0], src[i+1:end])
+			dst = AppendString(dst, r.text)
+			i = end + 1
+		case c == '-' || c-'0' <= 9:
+			end := i + 1
+			for end < len(src) && !ends[src[end]] {
+				end++
+			}
+			dst = r.appendNumber(dst, src[i:end], isFraction(src[i:end]), true)
+			i = end
+		default:
+			dst = append(dst, c)
+			i++
+		}
+	}
+	return dst
+}
+
+// appendNumber appends the JSON number tok by value: whole numbers with all their digits, others
+// as a double, or as a decimal without trailing zeros where the row type has a DECIMAL. inText
+// puts what is too large in quotes.
+func (r *Reader) appendNumber(dst, tok []byte, frac, inText bool) []byte {
+	if !frac {
+		if string(tok) == "-0" {
+			tok = tok[1:]
+		}
+		return append(dst, tok...)
+	}
+	f, _ := parseFloat(tok, 64)
+	if math.IsInf(f, 0) && inText {
+		dst = append(dst, '"')
+		return append(types.AppendDouble(dst, f), '"')
+	}
+	if !r.exact || math.IsInf(f, 0) {
+		return types.AppendDouble(dst, f)
+	}
+	return appendExact(dst, tok)
+}
+
+// appendExact appends the number tok in the form of Java's BigDecimal without trailing zeros.
+func appendExact(dst, tok []byte) []byte {
+	var room [64]byte
+	ds, scale, exp := room[:0], 0, 0
+	neg := tok[0] == '-'
+	point := false
+	for i, c := range tok {
+		if c-'0' <= 9 {
+			if point {
+				scale++
+			}
+			if c != '0' || len(ds) > 0 {
+				ds = append(ds, c)
+			}
+		} else if c == '.' {
+			point = true
+		} else if c|0x20 == 'e' {
+			exp, _ = strconv.Atoi(string(tok[i+1:]))
+			break
+		}
+	}
+	return appendScaled(dst, ds, scale-exp, neg)
+}
+
+// appendScaled appends the digits ds (no leading zeros; none is 0) divided by 10^scale, without
+// trailing zeros, as BigDecimal.toString does: with an exponent where the scale is negative or the
+// number below 10^-6.
+func appendScaled(dst, ds []byte, scale int, neg bool) []byte {
+	for len(ds) > 0 && ds[len(ds)-1] == '0' {
+		ds = ds[:len(ds)-1]
+		scale--
+	}
+	if len(ds) == 0 {
+		return append(dst, '0')
+	}
+	if neg {
+		dst = append(dst, '-')
+	}
+	adjusted := len(ds) - 1 - scale
+	if scale >= 0 && adjusted >= -6 {
+		return appendPlain(dst, ds, scale)
+	}
+	dst = append(dst, ds[0])
+	if len(ds) > 1 {
+		dst = append(dst, '.')
+		dst = append(dst, ds[1:]...)
+	}
+	dst = append(dst, 'E')
+	if adjusted > 0 {
+		dst = append(dst, '+')
+	}
+	return strconv.AppendInt(dst, int64(adjusted), 10)
+}
+
+// appendPlain appends ds / 10^scale without exponent; scale may be negative.
+func appendPlain(dst, ds []byte, scale int) []byte {
+	whole := len(ds) - scale
+	if whole <= 0 {
+		dst = append(dst, '0', '.')
+		for ; whole < 0; whole++ {
+			dst = append(dst, '0')
+		}
+		return append(dst, ds...)
+	}
+	if scale > 0 {
+		dst = append(dst, ds[:whole]...)
+		dst = append(dst, '.')
+		return append(dst, ds[whole:]...)
+	}
+	dst = append(dst, ds...)
+	for ; scale < 0; scale++ {
+		dst = append(dst, '0')
+	}
+	return dst
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// AppendString appends s as a JSON string with Jackson's choice of escapes. Bytes that are not
+// UTF-8 become the replacement character.
+func AppendString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	for {
+		i := plainText(s)
+		dst = append(dst, s[:i]...)
+		if s = s[i:]; len(s) == 0 {
+			return append(dst, '"')
+		}
+		switch c := s[0]; c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\f':
+			dst = append(dst, '\\', 'f')
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			if c >= ' ' {
+				dst = append(dst, "\xef\xbf\xbd"...)
+				break
+			}
+			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
+		}
+		s = s[1:]
+	}
+}

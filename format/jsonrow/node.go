@@ -1,0 +1,224 @@
+package jsonrow
+
+import (
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+type field = types.Field
+
+// kind says which conversion a node needs; those before kindOther have a fast path.
+type kind uint8
+
+const (
+	kindInt64     kind = iota // BIGINT
+	kindInt32                 // INT
+	kindString                // CHAR, VARCHAR
+	kindTime64                // timestamps up to ms
+	kindTime128               // timestamps beyond ms
+	kindFloat64               // DOUBLE
+	kindDecimal64             // DECIMAL up to 18 digits
+	kindRow                   // ROW
+	kindOther
+)
+
+// node is a value of the schema: a column, a field of a ROW, an element, a key.
+type node struct {
+	name  string
+	typ   types.Type
+	kind  kind
+	index int // among the fields of its object
+	v     *vec.Vec
+
+	scale int   // DECIMAL
+	limit int64 // DECIMAL: the smallest number that does not fit
+	zone  bool  // a timestamp ends with Z
+
+	obj  *object // ROW
+	key  *node   // MAP, MULTISET
+	elem *node   // ARRAY, MAP, MULTISET
+	used int     // lists: elements in use; the vectors below may have room for more
+
+	// A string column either points into the chunk, or (copying) into a buffer of its own,
+	// which escapes force and which is kept for keep more batches.
+	copying bool
+	keep    int
+	owned   *vec.Vec // the vector that copies were written to last, and how long it was then
+	ownedAt int
+}
+
+// keepCopying is the number of batches without an escape after which a string column points into
+// the chunks again. Going back and forth costs a buffer each time.
+const keepCopying = 16
+
+func newNode(f field) *node {
+	n := &node{name: f.Name, typ: f.Type, kind: kindOther}
+	switch f.Type.Kind {
+	case types.BigInt, types.IntervalDayTime:
+		n.kind = kindInt64
+	case types.Int, types.IntervalYearMonth:
+		n.kind = kindInt32
+	case types.Char, types.VarChar:
+		n.kind = kindString
+	case types.Double:
+		n.kind = kindFloat64
+	case types.Decimal:
+		n.scale = f.Type.Scale
+		if f.Type.Phys() == types.PI64 {
+			n.kind = kindDecimal64
+			n.limit = types.Pow10Int64(f.Type.Precision)
+		}
+	case types.Timestamp, types.TimestampLTZ:
+		n.zone = f.Type.Kind == types.TimestampLTZ
+		n.kind = kindTime128
+		if f.Type.Phys() == types.PI64 {
+			n.kind = kindTime64
+		}
+	case types.Row:
+		n.kind = kindRow
+		n.obj = &object{}
+		n.obj.init(f.Type.Fields)
+	case types.Array:
+		n.elem = newNode(field{Name: f.Name, Type: *f.Type.Elem})
+	case types.Map:
+		n.key = newNode(field{Name: f.Name, Type: *f.Type.Key})
+		n.elem = newNode(field{Name: f.Name, Type: *f.Type.Elem})
+	case types.Multiset:
+		n.key = newNode(field{Name: f.Name, Type: *f.Type.Elem})
+		n.elem = newNode(field{Name: f.Name, Type: types.IntType})
+	}
+	return n
+}
+
+// bind directs n at v, in which at values are in use, for values that come from data.
+func (n *node) bind(v *vec.Vec, data []byte, at int) {
+	n.v = v
+	switch {
+	case n.obj != nil:
+		for i, f := range n.obj.nodes {
+			f.bind(v.Kids[i], data, at)
+		}
+	case n.elem != nil:
+		n.used = v.Kids[0].Len()
+		for i, f := range n.kids() {
+			f.bind(v.Kids[i], data, n.used)
+		}
+	case v.Phys == types.PBytes:
+		n.bindBytes(data, at)
+	}
+}
+
+// kids are the nodes of a list's child vectors, in their order.
+func (n *node) kids() []*node {
+	if n.key != nil {
+		return []*node{n.key, n.elem}
+	}
+	return []*node{n.elem}
+}
+
+func (n *node) bindBytes(data []byte, at int) {
+	v := n.v
+	shares := len(v.Buf) > 0 && len(data) > 0 && &v.Buf[0] == &data[0]
+	switch {
+	case n.kind != kindString:
+		n.copying = true // binary values are decoded, never pointed at
+	case at == 0 && n.keep > 0:
+		n.keep--
+		n.copying = true
+	case at == 0 || len(v.Buf) == 0 || shares:
+		n.copying = false
+		v.ShareBuf(data)
+	case n.copying && n.owned == v && n.ownedAt == len(v.Buf):
+		// still the buffer that this node filled
+	default:
+		n.startCopying(at)
+	}
+}
+
+// startCopying gives the vector a buffer of its own that holds its first at strings.
+func (n *node) startCopying(at int) {
+	n.copying, n.keep = true, keepCopying
+	v := n.v
+	old := v.Buf
+	v.ShareBuf(nil)
+	for i := 0; i < at; i++ {
+		if !v.IsNull(i) {
+			// A slot that a refused record left behind may hold anything.
+			if ref := v.Refs[i]; uint64(ref.Off)+uint64(ref.Len) <= uint64(len(old)) {
+				v.SetBytes(i, old[ref.Off:ref.Off+ref.Len])
+			}
+		}
+	}
+}
+
+// setBytes makes data[i:end] the string at row.
+func (n *node) setBytes(row int, data []byte, i, end int) {
+	if n.copying {
+		n.v.SetBytes(row, data[i:end])
+		return
+	}
+	n.v.Refs[row] = vec.Ref{Off: uint32(i), Len: uint32(end - i)}
+}
+
+// begin returns the vector's own buffer, for a string at row that is not in the chunk as such.
+func (n *node) begin(row int) []byte {
+	if !n.copying {
+		n.startCopying(row)
+	} else if n.kind == kindString {
+		n.keep = keepCopying
+	}
+	return n.v.BeginBytes()
+}
+
+// unbind cuts the elements of lists to those in use and remembers who owns which buffer.
+func (n *node) unbind() {
+	switch {
+	case n.obj != nil:
+		for _, f := range n.obj.nodes {
+			f.unbind()
+		}
+	case n.elem != nil:
+		if n.key != nil {
+			n.v.Kids[0].Resize(n.used)
+			n.v.Kids[1].Resize(n.used)
+			n.key.unbind()
+		} else {
+			n.v.Kids[0].Resize(n.used)
+		}
+		n.elem.unbind()
+	case n.copying:
+		n.owned, n.ownedAt = n.v, len(n.v.Buf)
+	}
+}
+
+// null makes position row NULL, in the fields of a ROW too.
+func (n *node) null(row int) {
+	n.v.SetNull(row)
+	if n.obj != nil {
+		for _, f := range n.obj.nodes {
+			f.null(row)
+		}
+	}
+}
+
+// valid takes null back.
+func (n *node) valid(row int) {
+	n.v.SetValid(row)
+	if n.obj != nil {
+		for _, f := range n.obj.nodes {
+			f.valid(row)
+		}
+	}
+}
+
+// grow makes room for one more element of a list and returns its position.
+func (n *node) grow() int {
+	at := n.used
+	if at == n.v.Kids[0].Len() {
+		for _, kid := range n.v.Kids {
+			kid.Resize(max(16, 2*at))
+		}
+	}
+	n.used++
+	return at
+}

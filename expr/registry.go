@@ -121,6 +121,6 @@ func (a Args) Count(min, max int) error {
 }
 
 // Mismatch is the error of argument i that has the wrong type.
-func (a Args) Mismatch(i int, want string) error {
+func (a Args) Mismatch(i int, want string) *Error {
 	return Errorf("argument %d is %s, but must be %s", i+1, a.Type(i).AsNullable(), want)
 }

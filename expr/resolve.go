@@ -12,6 +12,9 @@ import (
 // time unit, BOTH, LEADING) is a Literal of kind types.Symbol with the upper-case word as value.
 // Errors are of type *Error and have pos.
 func Resolve(fn string, args []Expr, env *Env, pos Pos) (Expr, error) {
+	if fn == "-" && len(args) == 1 {
+		fn = "NEGATE"
+	}
 	f := Lookup(fn)
 	if f == nil {
 		e := Errorf("unknown function %s", strings.ToUpper(fn))
@@ -21,9 +24,15 @@ func Resolve(fn string, args []Expr, env *Env, pos Pos) (Expr, error) {
 		}
 		return nil, e
 	}
+	if f.Name == "CASE" && len(args)%2 == 0 {
+		args = append(slices.Clone(args), &Literal{T: types.NullType})
+	}
 	sig, err := f.Infer(Args{Exprs: args, Env: env})
 	if err != nil {
 		return nil, argError(f, args, err, pos)
+	}
+	if r := rewrites[f.Name]; r != nil {
+		return r(args, env, pos)
 	}
 	out := args
 	for i, p := range sig.Params {
@@ -41,6 +50,9 @@ func Resolve(fn string, args []Expr, env *Env, pos Pos) (Expr, error) {
 	}
 	return &Call{Fn: f.Name, Args: out, T: sig.Result, Pos: pos}, nil
 }
+
+// rewrites holds the functions that are resolved to calls of others.
+var rewrites = map[string]func(args []Expr, env *Env, pos Pos) (Expr, error){}
 
 // argError gives an error of Infer its position, the call as it was typed and the usage.
 func argError(f *Func, args []Expr, err error, pos Pos) error {

@@ -379,3 +379,36 @@ func DecimalFromFloat(f float64, p, s int) (Int128, bool) {
 	var buf [32]byte
 	return ParseDecimal(strconv.AppendFloat(buf[:0], f, 'e', -1, 64), p, s)
 }
+
+// AddDecimalWide returns a/10^sa + b/10^sb (or their difference) at scale to, rounded half away
+// from zero; ok is false where that exceeds 128 bits. Unlike Add after Rescale it takes operands
+// whose common scale exceeds 128 bits; it allocates.
+func AddDecimalWide(a Int128, sa int, b Int128, sb int, sub bool, to int) (r Int128, ok bool) {
+	s := max(sa, sb)
+	x := new(big.Int).Mul(a.Big(), pow10[s-sa].Big())
+	y := new(big.Int).Mul(b.Big(), pow10[s-sb].Big())
+	if sub {
+		y.Neg(y)
+	}
+	x.Add(x, y)
+	if s > to {
+		d := pow10[s-to].Big()
+		half := new(big.Int).Rsh(d, 1)
+		if x.Sign() < 0 {
+			half.Neg(half)
+		}
+		x.Quo(x.Add(x, half), d)
+	}
+	return fromBig(x)
+}
+
+// fromBig returns x where it fits in 128 bits.
+func fromBig(x *big.Int) (Int128, bool) {
+	m := new(big.Int).Abs(x)
+	if m.BitLen() > 127 {
+		return Int128{}, false
+	}
+	lo := new(big.Int).And(m, new(big.Int).SetUint64(^uint64(0))).Uint64()
+	hi := new(big.Int).Rsh(m, 64).Uint64()
+	return signed(hi, lo, x.Sign() < 0)
+}

@@ -334,3 +334,11 @@ func gather[T any](dst, src []T, rows []int32) {
 		dst[k] = src[r]
 	}
 }
+
+// ShareKids makes v, a vector of rows, n rows of the given fields, none of them NULL. The fields
+// stay their owners', so v must not be reset or written to afterwards, only shared again.
+func (v *Vec) ShareKids(kids []*Vec, n int) {
+	v.Kids = append(v.Kids[:0], kids...)
+	v.Valid = nil
+	v.n = n
+}

@@ -2,5 +2,6 @@
 package all
 
 import (
+	_ "github.com/tidemark-stream/tidemark/format/debezium"
 	_ "github.com/tidemark-stream/tidemark/format/json"
 )

@@ -14,7 +14,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder.
 func NewEncoder(c format.EncoderConfig) (*Encoder, error) {
-	w, err := jsonrow.NewWriter(c.Schema, options(c.Options))
+	w, err := jsonrow.NewWriter(c.Schema, jsonrow.OptionsOf(c.Options))
 	if err != nil {
 		return nil, err
 	}

@@ -16,26 +16,12 @@ import (
 )
 
 // Options lists what the format understands.
-var Options = []option.Spec{
+var Options = append([]option.Spec{
 	{Name: "fail-on-missing-field", Kind: option.Bool, Default: "false",
 		Doc: "refuse a record that lacks a column of the table, rather than reading NULL"},
-	{Name: "ignore-parse-errors", Kind: option.Bool, Default: "false",
-		Doc: "read NULL where a value cannot be converted, and skip records that are not JSON"},
-	{Name: "timestamp-format.standard", Kind: option.Enum, Default: "SQL",
-		Values: []string{"SQL", "ISO-8601"},
-		Doc:    "how timestamps are spelled: 2024-01-02 03:04:05.678 or 2024-01-02T03:04:05.678"},
-	{Name: "map-null-key.mode", Kind: option.Enum, Default: "FAIL",
-		Values: []string{"FAIL", "DROP", "LITERAL"},
-		Doc:    "what writing does with a NULL key of a map"},
-	{Name: "map-null-key.literal", Kind: option.String, Default: "null",
-		Doc: "the name written for a NULL key where map-null-key.mode is LITERAL"},
-	{Name: "encode.decimal-as-plain-number", Kind: option.Bool, Default: "false",
-		Doc: "write DECIMAL without exponent: 0.00000001 rather than 1E-8"},
-	{Name: "encode.ignore-null-fields", Kind: option.Bool, Default: "false",
-		Doc: "leave out columns that are NULL"},
 	{Name: "decode.json-parser.enabled", Kind: option.Bool, Default: "true",
 		Doc: "false converts numbers to STRING by value rather than by spelling, as Flink then does"},
-}
+}, jsonrow.Specs...)
 
 func init() {
 	format.Register(&format.Factory{
@@ -59,26 +45,6 @@ func check(s types.Schema, o option.Values) error {
 	return jsonrow.CheckSchema(s)
 }
 
-// options reads the settings of o.
-func options(o option.Values) jsonrow.Options {
-	opts := jsonrow.Options{
-		IgnoreErrors:  o.Bool("ignore-parse-errors"),
-		FailOnMissing: o.Bool("fail-on-missing-field"),
-		ISO:           o.Enum("timestamp-format.standard") == "ISO-8601",
-		Tree:          o.Get("decode.json-parser.enabled") != "" && !o.Bool("decode.json-parser.enabled"),
-		PlainDecimals: o.Bool("encode.decimal-as-plain-number"),
-		SkipNulls:     o.Bool("encode.ignore-null-fields"),
-		NullKey:       o.Get("map-null-key.literal"),
-	}
-	switch o.Enum("map-null-key.mode") {
-	case "DROP":
-		opts.NullKeys = jsonrow.DropNullKeys
-	case "LITERAL":
-		opts.NullKeys = jsonrow.SpellNullKeys
-	}
-	return opts
-}
-
 // Decoder decodes records of JSON.
 type Decoder struct {
 	// Skipped counts the records that ignore-parse-errors dropped, Blank the empty ones, which
@@ -92,7 +58,7 @@ type Decoder struct {
 
 // NewDecoder returns a decoder.
 func NewDecoder(c format.DecoderConfig) (*Decoder, error) {
-	opts := options(c.Options)
+	opts := jsonrow.OptionsOf(c.Options)
 	r, err := jsonrow.NewReader(c.Schema, c.Columns, opts)
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ package jsonrow
 import (
 	"fmt"
 
+	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -45,6 +46,45 @@ const (
 	DropNullKeys
 	SpellNullKeys
 )
+
+// Specs declares the options that all formats made of JSON rows have.
+var Specs = []option.Spec{
+	{Name: "ignore-parse-errors", Kind: option.Bool, Default: "false",
+		Doc: "read NULL where a value cannot be converted, and skip records that are not JSON"},
+	{Name: "timestamp-format.standard", Kind: option.Enum, Default: "SQL",
+		Values: []string{"SQL", "ISO-8601"},
+		Doc:    "how timestamps are spelled: 2024-01-02 03:04:05.678 or 2024-01-02T03:04:05.678"},
+	{Name: "map-null-key.mode", Kind: option.Enum, Default: "FAIL",
+		Values: []string{"FAIL", "DROP", "LITERAL"},
+		Doc:    "what writing does with a NULL key of a map"},
+	{Name: "map-null-key.literal", Kind: option.String, Default: "null",
+		Doc: "the name written for a NULL key where map-null-key.mode is LITERAL"},
+	{Name: "encode.decimal-as-plain-number", Kind: option.Bool, Default: "false",
+		Doc: "write DECIMAL without exponent: 0.00000001 rather than 1E-8"},
+	{Name: "encode.ignore-null-fields", Kind: option.Bool, Default: "false",
+		Doc: "leave out columns that are NULL"},
+}
+
+// OptionsOf reads the settings of a format.
+func OptionsOf(o option.Values) Options {
+	opts := Options{
+		IgnoreErrors:  o.Bool("ignore-parse-errors"),
+		FailOnMissing: o.Bool("fail-on-missing-field"),
+		ISO:           o.Enum("timestamp-format.standard") == "ISO-8601",
+		Tree: o.Has("decode.json-parser.enabled") &&
+			!o.Bool("decode.json-parser.enabled"),
+		PlainDecimals: o.Bool("encode.decimal-as-plain-number"),
+		SkipNulls:     o.Bool("encode.ignore-null-fields"),
+		NullKey:       o.Get("map-null-key.literal"),
+	}
+	switch o.Enum("map-null-key.mode") {
+	case "DROP":
+		opts.NullKeys = DropNullKeys
+	case "LITERAL":
+		opts.NullKeys = SpellNullKeys
+	}
+	return opts
+}
 
 // Check refuses types that JSON cannot carry.
 func Check(t types.Type) error {

@@ -106,7 +106,7 @@ func (r *Reader) Line(data []byte, i, row int) (next int, ok, blank bool) {
 		return len(data), true, false
 	}
 	// Something is unusual: look again with the end of the line in hand.
-	r.clean(row)
+	r.Clean(row)
 	end := len(data)
 	next = end
 	if k := bytes.IndexByte(data[i:], '\n'); k >= 0 {
@@ -143,13 +143,13 @@ func (r *Reader) Frame(data []byte) {
 // At reads the object at i of the frame into row and returns its end, or -1.
 func (r *Reader) At(i, row int) int {
 	if i = r.object(&r.root, row, i); i < 0 {
-		r.clean(row)
+		r.Clean(row)
 	}
 	return i
 }
 
-// clean makes row valid in every column, for the attempt that follows a failed one.
-func (r *Reader) clean(row int) {
+// Clean takes back what an attempt that failed elsewhere wrote to row.
+func (r *Reader) Clean(row int) {
 	for _, f := range r.root.nodes {
 		f.valid(row)
 	}

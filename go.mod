@@ -4,6 +4,7 @@ go 1.26
 
 require (
 	github.com/dlclark/regexp2/v2 v2.13.0
+	github.com/klauspost/compress v1.20.4
 	github.com/zeebo/xxh3 v1.1.0
 )
 

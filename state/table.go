@@ -1,0 +1,342 @@
+package state
+
+import "bytes"
+
+// Table maps keys to records: an index of {hash, record} slots with linear probing, at most three
+// quarters full, over Records that hold the whole key. Growth copies the index only.
+//
+//	slot    0 = empty, else hash << 32 | record
+//	record  the encoded key (Layout.Words words), then the owner's words
+//
+// The second word of a string over 12 bytes is a Ref into the table's Blob.
+type Table struct {
+	Records
+	layout *Layout
+	idx    []uint64
+	mask   uint32
+	room   int      // records that still fit before the index grows
+	init0  []uint64 // what the owner's words start with
+	strs   *Blob
+}
+
+const minSlots = 16
+
+// NewTable returns an empty table of keys laid out by l whose records have the words of init
+// after the key, with those values at first.
+func NewTable(mem *Memory, l *Layout, init []uint64) *Table {
+	t := &Table{layout: l, init0: init}
+	t.Records.init(mem, l.words+len(init))
+	if l.str != nil {
+		t.strs = NewBlob(mem)
+	}
+	t.index(minSlots)
+	return t
+}
+
+// Base is the offset of the owner's words in a record.
+func (t *Table) Base() int { return t.layout.words }
+
+// Layout is the shape of the keys.
+func (t *Table) Layout() *Layout { return t.layout }
+
+func (t *Table) index(slots int) {
+	t.idx = t.mem.alloc(slots, true)
+	t.mask = uint32(slots - 1)
+	t.room = slots/4*3 - t.count
+}
+
+// Expect makes room for n keys at once.
+func (t *Table) Expect(n int) {
+	slots := len(t.idx)
+	for slots/4*3 < n {
+		slots *= 2
+	}
+	if slots > len(t.idx) {
+		t.rehash(slots)
+	}
+}
+
+func (t *Table) rehash(slots int) {
+	old := t.idx
+	t.index(slots)
+	idx, mask := t.idx, t.mask
+	for _, s := range old {
+		if s == 0 {
+			continue
+		}
+		i := uint32(s>>32) & mask
+		for idx[i] != 0 {
+			i = (i + 1) & mask
+		}
+		idx[i] = s
+	}
+	t.mem.release(old)
+}
+
+// Upsert finds the records of the encoded keys, adding those that are missing: recs[k] is the
+// record of key sub[k], or of key k where sub is nil.
+func (t *Table) Upsert(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, true) }
+
+// Find is Upsert without adding: recs[k] is 0 where there is no such key.
+func (t *Table) Find(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, false) }
+
+// probe works in two passes. The first only loads the home slots, so that their cache misses
+// overlap; the second then mostly finds the slot it needs at hand, and its loads of records
+// overlap in turn as long as the guess (first slot is the one) holds.
+func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
+	stride := e.Layout.words
+	cand := e.cand[:len(recs)]
+	idx, mask := t.idx, t.mask
+	words := e.words
+	if sub == nil {
+		w := 0
+		for k := range cand {
+			cand[k] = idx[uint32(words[w])&mask]
+			w += stride
+		}
+	} else {
+		sub = sub[:len(cand)]
+		for k := range cand {
+			cand[k] = idx[uint32(words[int(sub[k])*stride])&mask]
+		}
+	}
+	if stride == 2 && e.str == nil {
+		t.verify2(e, sub, recs, add)
+		return
+	}
+	for k := range recs {
+		j := k
+		if sub != nil {
+			j = int(sub[k])
+		}
+		w := words[j*stride : (j+1)*stride]
+		s := cand[k]
+		if s != 0 && uint32(s>>32) == uint32(w[0]) && t.equal(uint32(s), w, e) {
+			recs[k] = uint32(s)
+			continue
+		}
+		recs[k] = t.lookup(w, e, add)
+	}
+}
+
+// verify2 is the second pass for keys of a single word.
+func (t *Table) verify2(e *Encoder, sub []int32, recs []uint32, add bool) {
+	cand, words := e.cand[:len(recs)], e.words
+	for k := range recs {
+		j := k * 2
+		if sub != nil {
+			j = int(sub[k]) * 2
+		}
+		w0, w1 := words[j], words[j+1]
+		s := cand[k]
+		if s != 0 && uint32(s>>32) == uint32(w0) {
+			c := t.Chunks[uint32(s)>>ChunkBits]
+			p := uint32(s) & ChunkMask
+			if c[p]&keyBits == w0 && c[p+1] == w1 {
+				recs[k] = uint32(s)
+				continue
+			}
+		}
+		recs[k] = t.lookup(words[j:j+2], e, add)
+	}
+}
+
+// equal reports whether the record has the key w.
+func (t *Table) equal(rec uint32, w []uint64, e *Encoder) bool {
+	p := rec & ChunkMask
+	c := t.Chunks[rec>>ChunkBits][p:]
+	c = c[:len(w)]
+	if c[0]&keyBits != w[0] {
+		return false
+	}
+	if e.str == nil {
+		for i := 1; i < len(w); i++ {
+			if c[i] != w[i] {
+				return false
+			}
+		}
+		return true
+	}
+	for i := 1; i < len(w); i++ {
+		if size := uint64(uint32(w[i-1])); e.str[i] && size > inlineBytes {
+			if !bytes.Equal(t.strs.Get(Ref(c[i])), e.buf[w[i]:w[i]+size]) {
+				return false
+			}
+		} else if c[i] != w[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Table) lookup(w []uint64, e *Encoder, add bool) uint32 {
+	h := uint32(w[0])
+	idx, mask := t.idx, t.mask
+	for i := h & mask; ; i = (i + 1) & mask {
+		s := idx[i]
+		if s == 0 {
+			if !add {
+				return 0
+			}
+			return t.insert(i, w, e.str, e.buf, nil)
+		}
+		if uint32(s>>32) == h && t.equal(uint32(s), w, e) {
+			return uint32(s)
+		}
+	}
+}
+
+// insert adds a record of key w at the empty slot i. The bytes of its long strings are in buf, or
+// in the Blob from if that is not nil.
+func (t *Table) insert(i uint32, w []uint64, str []bool, buf []byte, from *Blob) uint32 {
+	if t.room == 0 {
+		t.rehash(2 * len(t.idx))
+		for i = uint32(w[0]) & t.mask; t.idx[i] != 0; i = (i + 1) & t.mask {
+		}
+	}
+	t.room--
+	rec := t.Alloc()
+	t.idx[i] = uint64(uint32(w[0]))<<32 | uint64(rec)
+	r := t.At(rec)
+	flags := r[0]
+	copy(r, w)
+	r[0] = w[0]&keyBits | flags
+	copy(r[len(w):], t.init0)
+	if str != nil {
+		for k := 1; k < len(w); k++ {
+			size := uint64(uint32(w[k-1]))
+			if !str[k] || size <= inlineBytes {
+				continue
+			}
+			if from != nil {
+				r[k] = uint64(t.strs.Put(from.Get(Ref(w[k]))))
+			} else {
+				r[k] = uint64(t.strs.Put(buf[w[k] : w[k]+size]))
+			}
+		}
+	}
+	return rec
+}
+
+// UpsertFrom finds, or adds, the keys of the records ids of o, a table of the same layout:
+// recs[k] is the record here for ids[k] there.
+func (t *Table) UpsertFrom(o *Table, ids, recs []uint32) {
+	n := t.layout.words
+	for k, id := range ids {
+		w := o.At(id)[:n]
+		recs[k] = t.lookupFrom(o, w, w, true)
+	}
+}
+
+// lookupFrom looks for the key w, whose long strings are in o's Blob.
+func (t *Table) lookupFrom(o *Table, w, key []uint64, add bool) uint32 {
+	h := uint32(w[0])
+	for i := h & t.mask; ; i = (i + 1) & t.mask {
+		s := t.idx[i]
+		if s == 0 {
+			if !add {
+				return 0
+			}
+			return t.insert(i, key, t.layout.str, nil, o.strs)
+		}
+		if uint32(s>>32) == h && t.same(uint32(s), o, w) {
+			return uint32(s)
+		}
+	}
+}
+
+func (t *Table) same(rec uint32, o *Table, w []uint64) bool {
+	c := t.At(rec)[:len(w)]
+	if (c[0]^w[0])&keyBits != 0 {
+		return false
+	}
+	str := t.layout.str
+	for i := 1; i < len(w); i++ {
+		long := str != nil && str[i] && uint32(w[i-1]) > inlineBytes
+		if long && !bytes.Equal(t.strs.Get(Ref(c[i])), o.strs.Get(Ref(w[i]))) ||
+			!long && c[i] != w[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// UpsertLead is UpsertFrom of entries that belong to groups: the lead of ids[k] is replaced by
+// lead[k], and the hash follows.
+func (t *Table) UpsertLead(o *Table, ids, lead, recs []uint32) {
+	n := t.layout.words
+	key := make([]uint64, n)
+	for k, id := range ids {
+		copy(key, o.At(id)[:n])
+		key[1] = uint64(lead[k])
+		key[0] = key[0]&keyBits&^hashBits | uint64(o.hashOf(key))
+		recs[k] = t.lookupFrom(o, key, key, true)
+	}
+}
+
+// hashOf computes the hash of a key whose long strings are in t's Blob.
+func (t *Table) hashOf(w []uint64) uint32 {
+	return finish(t.layout.hashWords(w, len(t.layout.cols), func(r uint64, _ uint32) []byte {
+		return t.strs.Get(Ref(r))
+	}))
+}
+
+// Delete removes a record and its key.
+func (t *Table) Delete(rec uint32) {
+	r := t.At(rec)
+	slot := r[0]&hashBits<<32 | uint64(rec)
+	i := uint32(r[0]) & t.mask
+	for t.idx[i] != slot {
+		i = (i + 1) & t.mask
+	}
+	// Move back what was displaced over the hole, so that probing needs no tombstones.
+	for j := i; ; {
+		j = (j + 1) & t.mask
+		s := t.idx[j]
+		if s == 0 {
+			break
+		}
+		home := uint32(s>>32) & t.mask
+		if (j-home)&t.mask >= (j-i)&t.mask {
+			t.idx[i] = s
+			i = j
+		}
+	}
+	t.idx[i] = 0
+	t.room++
+	if t.strs != nil {
+		for k := 1; k < t.layout.words; k++ {
+			if t.layout.str[k] && uint32(r[k-1]) > inlineBytes {
+				t.strs.Free(Ref(r[k]))
+			}
+		}
+	}
+	t.Free(rec)
+}
+
+// Reset removes all keys and keeps some memory for the next ones.
+func (t *Table) Reset() {
+	n := t.count
+	t.Records.Reset()
+	if t.strs != nil {
+		t.strs.Reset()
+	}
+	// An index far larger than what it held would cost its clearing every time.
+	if slots := len(t.idx); slots > minSlots && n < slots/16 {
+		t.mem.release(t.idx)
+		t.index(max(minSlots, slots/4))
+		return
+	}
+	clear(t.idx)
+	t.room = len(t.idx) / 4 * 3
+}
+
+// Release gives all memory back. The table must not be used any more.
+func (t *Table) Release() {
+	t.Records.Release()
+	if t.strs != nil {
+		t.strs.Release()
+	}
+	t.mem.release(t.idx)
+	t.idx = nil
+}

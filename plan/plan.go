@@ -91,8 +91,10 @@ type Source struct {
 	Columns  []int // of Table.Columns, ascending
 	Metadata []int // of Table.Metadata
 	Project  []expr.Expr
-	// RowTime is the column of the output that the watermark follows, or -1. Watermark
-	// computes it (ms) from the output row; nil with RowTime >= 0 means that the source itself
+	// RowTime is the column of the output that the watermark follows, or -1 (always in batch
+	// mode, which has no watermarks). Watermark computes it from the output row: it is of type
+	// BIGINT, TIMESTAMP(p) or TIMESTAMP_LTZ(p) with p <= 3, which are all stored as ms; NULL
+	// leaves the watermark where it is. nil with RowTime >= 0 means that the source itself
 	// gives it.
 	RowTime   int
 	Watermark expr.Expr
@@ -136,7 +138,9 @@ type Window struct {
 	// Step is the slide of HOP and the step of CUMULATE.
 	Step   int64
 	Offset int64
-	// TimeCol is the time attribute in the input; ProcTime says it is processing time.
+	// TimeCol is the time attribute in the input, of precision 3 or less; ProcTime says it is
+	// processing time. It is -1 with ProcTime, where the window is attached, and in the global
+	// phase.
 	TimeCol  int
 	ProcTime bool
 	// Zone is the time zone windows are aligned in, for TIMESTAMP_LTZ; "" for TIMESTAMP.
@@ -165,8 +169,10 @@ const (
 // Phase says which part of a two-phase aggregation a node is.
 type Phase uint8
 
-// The phases. A local phase emits [keys..., accumulators packed in one BYTES column] (and the
-// slice end for windows) for the global phase of the same Aggs; that layout is private to exec.
+// The phases. A local phase emits [keys..., accumulators packed in one BYTES column] and, for
+// windows, the end of the slice in ms as BIGINT, for the global phase of the same Aggs; what is
+// packed how is private to exec. The Keys of a global phase are the first columns of its input;
+// Args and Filter of its Aggs are those of the local phase and mean nothing there.
 const (
 	SinglePhase Phase = iota
 	LocalPhase

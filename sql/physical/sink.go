@@ -1,0 +1,184 @@
+package physical
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/logical"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// sink makes the sink of one statement and what feeds it.
+func (b *builder) sink(s *logical.Sink, root logical.Node) {
+	op := &plan.Sink{Overwrite: s.Overwrite, StaticPartition: s.StaticPartition}
+	if s.Table == nil {
+		op.Collect = true
+		if in := b.node(root, nil); in != nil {
+			b.add(&node{Node: plan.Node{Schema: named(in.Schema, s.Input.Schema()), Mode: in.Mode, RowTime: -1,
+				UpsertKeys: in.UpsertKeys, Label: "Result", Op: op, Parallelism: 1},
+				in: []input{b.exchange(in, nil)}, pos: s.Pos, what: "result", single: true, needUB: true})
+		}
+		return
+	}
+	t := b.table(s.Table, s.Hints, s.Pos)
+	if t == nil {
+		return
+	}
+	if t.factory.NewSink == nil {
+		b.fail(s.Pos, "table `%s` cannot be written: connector '%s' only reads", s.Table.Name(), t.spec.Connector)
+		return
+	}
+	op.Table = t.spec
+	schema := sinkSchema(s.Table)
+	accepts := t.sinkMode()
+	key := t.keyColumns(schema)
+	var upsert []int
+	if !accepts.Has(types.UpdateBefore) && accepts.Has(types.UpdateAfter) {
+		upsert = key
+	}
+	in := b.node(root, upsert)
+	if in == nil || !b.accepted(in, t, accepts) {
+		return
+	}
+	in = b.materialize(in, key, accepts)
+	b.notNull(op, in, schema)
+	n := &node{Node: plan.Node{Schema: schema, Mode: in.Mode, RowTime: -1, UpsertKeys: in.UpsertKeys,
+		Label: "Sink(" + s.Table.Name() + ")", Op: op, Parallelism: in.Parallelism},
+		in: []input{b.toSink(in, key)}, pos: s.Pos, what: "sink", needUB: accepts.Has(types.UpdateBefore)}
+	if n.in[0].dist != plan.Forward {
+		n.Parallelism = 0
+	}
+	b.add(n)
+}
+
+// named gives the columns of s the names that the query gave them.
+func named(s, query types.Schema) types.Schema {
+	out := types.Schema{Fields: make([]types.Field, len(s.Fields))}
+	for i, f := range s.Fields {
+		f.Name = query.Fields[i].Name
+		out.Fields[i] = f
+	}
+	return out
+}
+
+// accepted refuses a query whose changes the sink cannot take.
+func (b *builder) accepted(in *node, t *table, accepts types.ChangelogMode) bool {
+	if in.Mode&^accepts&^(1<<types.UpdateBefore) == 0 {
+		if in.Mode.Has(types.UpdateAfter) && !accepts.Has(types.UpdateBefore) && len(t.spec.PrimaryKey) == 0 {
+			b.fail(t.pos, "table `%s` takes updates by key, but has no primary key", t.cat.Name()).
+				WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition")
+			return false
+		}
+		return true
+	}
+	kinds := "updates"
+	switch {
+	case !in.Mode.Has(types.UpdateAfter):
+		kinds = "deletions"
+	case in.Mode.Has(types.Delete):
+		kinds = "updates and deletions"
+	}
+	why := culprit(in)
+	taken := "only inserts"
+	if !accepts.IsInsertOnly() {
+		taken = "only " + accepts.String()
+	}
+	e := b.fail(t.pos, "table `%s` accepts %s, but the query produces %s", t.cat.Name(), taken, kinds)
+	e.Detail = fmt.Sprintf("They come from %s, whose rows are corrected when more input arrives.", why.what)
+	if strings.HasPrefix(why.what, "table ") {
+		e.Detail = fmt.Sprintf("They come from %s, which is a stream of changes %s.", why.what, why.Mode)
+	}
+	hint := "write into a table that takes changes, such as 'connector' = 'upsert-kafka' or 'format' = 'debezium-json'"
+	if why.what == "GroupAggregate" {
+		hint = "aggregate over windows (GROUP BY window_start, window_end), or " + hint
+	}
+	e.WithHint("%s", hint)
+	return false
+}
+
+// culprit finds the operator that first makes changes of inserts.
+func culprit(n *node) *node {
+	for _, in := range n.in {
+		if !in.from.Mode.IsInsertOnly() {
+			return culprit(in.from)
+		}
+	}
+	return n
+}
+
+// materialize puts a map by upsert key before a sink that goes by another key, since the order of
+// updates of different upsert keys with the same sink key is lost in an exchange.
+func (b *builder) materialize(in *node, key []int, accepts types.ChangelogMode) *node {
+	mode := b.cfg.Enum("table.exec.sink.upsert-materialize")
+	needed := len(key) > 0 && !accepts.Has(types.UpdateBefore) && accepts.Has(types.UpdateAfter) &&
+		!in.Mode.IsInsertOnly() && !keyed1(in.UpsertKeys, key)
+	if mode == "NONE" || b.batch || !needed && (mode != "FORCE" || len(key) == 0) {
+		return in
+	}
+	edge := b.exchange(in, key)
+	edge.ordered = edge.ordered && in.ordering()
+	return b.add(&node{Node: plan.Node{Schema: in.Schema, Mode: types.Upsert, RowTime: in.RowTime, UpsertKeys: [][]int{key},
+		Label:       "SinkMaterializer" + by(in.Schema, key),
+		Op:          &plan.Materialize{Keys: key, TTLMs: b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()},
+		StateGrowth: "the rows that stand, for each " + keyWords(in.Schema, key)},
+		in: []input{edge}, part: key, what: "SinkMaterializer"})
+}
+
+// keyed1 reports whether some upsert key lies within key, so that rows of one key are versions
+// of one row.
+func keyed1(upsert [][]int, key []int) bool {
+	for _, u := range upsert {
+		if subset(u, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// notNull lists the columns that may come as NULL but must not.
+func (b *builder) notNull(op *plan.Sink, in *node, schema types.Schema) {
+	for i, f := range schema.Fields {
+		if !f.Type.Nullable && in.Schema.Fields[i].Type.Nullable {
+			op.NotNull = append(op.NotNull, i)
+		}
+	}
+	op.DropNulls = b.cfg.Enum(catalog.KeyNotNull) == "DROP"
+}
+
+// toSink is the edge into a sink. Where the sink has a key, rows of one key go to one writer;
+// they do already where they are distributed by a part of the key.
+func (b *builder) toSink(in *node, key []int) input {
+	strategy := b.cfg.Enum("table.exec.sink.keyed-shuffle")
+	if len(key) == 0 || strategy == "NONE" || in.single && strategy != "FORCE" ||
+		in.part != nil && subset(in.part, key) && strategy != "FORCE" {
+		return input{from: in}
+	}
+	e := input{from: in, dist: plan.Hash, keys: key}
+	e.ordered = in.ordering()
+	return e
+}
+
+// conjuncts that hold for every consumer of a source, over the source's columns.
+func commonConjuncts(consumers [][]expr.Expr) []expr.Expr {
+	if len(consumers) == 0 {
+		return nil
+	}
+	var out []expr.Expr
+	for _, c := range consumers[0] {
+		inAll := true
+		for _, o := range consumers[1:] {
+			found := false
+			for _, x := range o {
+				found = found || expr.Equal(c, x)
+			}
+			inAll = inAll && found
+		}
+		if inAll {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package physical
+
+import (
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/opt"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// read makes the source of a scan and, for a stream of updates by key, the normaliser that makes
+// a full changelog of it, unless the consumer is content with updates by the same key.
+func (b *builder) read(r *opt.Read, upsert []int) *node {
+	src := b.source(r)
+	if src == nil {
+		return nil
+	}
+	t := b.table(r.Scan.Table, r.Scan.Hints, r.Scan.Pos)
+	mode := src.Mode
+	dup := b.cfg.Bool("table.exec.source.cdc-events-duplicate")
+	if mode.Has(types.UpdateBefore) && !dup || mode.IsInsertOnly() {
+		return src
+	}
+	key := t.keyColumns(src.Schema)
+	if key == nil && !mode.Has(types.UpdateBefore) {
+		b.fail(r.Scan.Pos, "table `%s` gives updates by key, so it needs its primary key", r.Scan.Table.Name()).
+			WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition")
+		return nil
+	}
+	if key == nil || !dup && upsert != nil && sameColumns(key, upsert) {
+		return src
+	}
+	op := &plan.Normalize{Keys: key, UpdateBefore: true, TTLMs: b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()}
+	n := &node{Node: plan.Node{Schema: src.Schema, Mode: types.Retract, UpsertKeys: [][]int{key}, RowTime: src.RowTime,
+		Label: "ChangelogNormalize" + by(src.Schema, key), Op: op,
+		StateGrowth: "one row for each " + keyWords(src.Schema, key)},
+		pos: r.Scan.Pos, what: "ChangelogNormalize", part: key}
+	edge := b.exchange(src, key)
+	edge.ordered = edge.ordered && src.ordering()
+	n.in = []input{edge}
+	return b.add(n)
+}
+
+func sameColumns(a, b []int) bool { return len(a) == len(b) && subset(a, b) && subset(b, a) }
+
+// source makes the Source of a scan, once for equal scans.
+func (b *builder) source(r *opt.Read) *node {
+	key := "source " + opt.ReadKey(r.Scan)
+	if n := b.memo[key]; n != nil {
+		return n
+	}
+	t := b.table(r.Scan.Table, r.Scan.Hints, r.Scan.Pos)
+	if t == nil {
+		return nil
+	}
+	n := &node{Node: plan.Node{Schema: r.Schema(), Mode: t.sourceMode(), RowTime: -1,
+		Label: "Source(" + r.Scan.Table.Name() + ")"}, pos: r.Scan.Pos, what: "table `" + r.Scan.Table.Name() + "`"}
+	op := &plan.Source{Table: t.spec, RowTime: -1, Limit: -1}
+	n.Op = op
+	b.sourceColumns(op, r)
+	if !b.sourceTime(op, r) {
+		return nil
+	}
+	n.RowTime, n.time = op.RowTime, op.RowTime >= 0
+	if k := t.keyColumns(n.Schema); k != nil && !n.Mode.IsInsertOnly() {
+		n.UpsertKeys = [][]int{k}
+	}
+	src := b.open(t, op.Columns, op.Metadata)
+	if src == nil {
+		return nil
+	}
+	n.bounded = src.Bounded()
+	if b.batch && !n.bounded {
+		b.fail(r.Scan.Pos, "table `%s` has no end, so it cannot be read in batch mode", r.Scan.Table.Name()).
+			WithHint("SET 'execution.runtime-mode' = 'streaming', or give the table an end (Kafka: 'scan.bounded.mode')")
+		return nil
+	}
+	if b.batch && !n.Mode.IsInsertOnly() {
+		b.fail(r.Scan.Pos, "table `%s` is a stream of changes %s, which batch mode does not read", r.Scan.Table.Name(), n.Mode).
+			WithHint("SET 'execution.runtime-mode' = 'streaming'")
+		return nil
+	}
+	n.id = len(b.nodes)
+	b.nodes = append(b.nodes, n)
+	b.memo[key] = n
+	return n
+}
+
+// sourceColumns fills in what op reads and how it computes the columns of r.
+func (b *builder) sourceColumns(op *plan.Source, r *opt.Read) {
+	t := r.Scan.Table
+	used := map[int]bool{}
+	var use func(c int)
+	use = func(c int) {
+		col := t.Columns[c]
+		if col.Kind != catalog.Computed {
+			used[c] = true
+			return
+		}
+		below := map[int]bool{}
+		expr.Columns(col.Expr, below)
+		for i := range below {
+			use(i)
+		}
+	}
+	for _, c := range r.Cols {
+		use(c)
+	}
+	place := map[int]int{}
+	for _, kind := range [...]catalog.ColumnKind{catalog.Physical, catalog.Metadata} {
+		nth := 0
+		for c, col := range t.Columns {
+			if col.Kind != kind {
+				continue
+			}
+			if used[c] {
+				place[c] = len(op.Columns) + len(op.Metadata)
+				if kind == catalog.Physical {
+					op.Columns = append(op.Columns, nth)
+				} else {
+					op.Metadata = append(op.Metadata, nth)
+				}
+			}
+			nth++
+		}
+	}
+	var compute func(c int) expr.Expr
+	compute = func(c int) expr.Expr {
+		col := t.Columns[c]
+		if col.Kind != catalog.Computed {
+			return &expr.Column{Index: place[c], Name: col.Name, T: col.Type}
+		}
+		return expr.Map(col.Expr, func(e expr.Expr) expr.Expr {
+			if x, ok := e.(*expr.Column); ok {
+				return compute(x.Index)
+			}
+			return e
+		})
+	}
+	for _, c := range r.Cols {
+		op.Project = append(op.Project, expr.Fold(compute(c), b.env))
+	}
+}
+
+// sourceTime sets the time attribute and the watermark of op.
+func (b *builder) sourceTime(op *plan.Source, r *opt.Read) bool {
+	t := r.Scan.Table
+	if b.batch || t.RowTime < 0 {
+		return true
+	}
+	op.RowTime = slices.Index(r.Cols, t.RowTime)
+	if t.SourceWatermark {
+		return true
+	}
+	place := make([]int, len(t.Columns))
+	for i := range place {
+		place[i] = slices.Index(r.Cols, i)
+	}
+	w := opt.Remap(t.Watermark, place)
+	if wt := w.Type(); wt.Precision > 3 {
+		ms := wt.WithoutAttr()
+		ms.Precision = 3
+		c, err := expr.Cast(w, ms, false, b.env, expr.Pos{})
+		if err != nil {
+			b.fail(r.Scan.Pos, "the watermark of `%s` is %s, not a timestamp", t.Name(), wt)
+			return false
+		}
+		w = c
+	}
+	op.Watermark = expr.Fold(w, b.env)
+	return true
+}

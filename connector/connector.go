@@ -55,6 +55,11 @@ type Factory struct {
 	// choose how bytes become rows.
 	Formats bool
 	Keyed   bool
+	// Partitioned says that partition columns are not in the records but constants of a split,
+	// which its SplitReader gives as Constants.
+	Partitioned bool
+	// NullDeletes says that a record without a value deletes the row of its key.
+	NullDeletes bool
 	// SourceMetadata and SinkMetadata list the metadata keys that can be read and written.
 	SourceMetadata, SinkMetadata []types.Field
 	// Check refuses definitions that cannot work, at planning: combinations of options, a
@@ -159,6 +164,12 @@ type ChunkReader interface {
 	Read(ctx context.Context, r *Records) error
 }
 
+// Constants is implemented by split readers of Partitioned connectors: the values, as text, of
+// the partition columns, which all records of the split share. A missing column is NULL.
+type Constants interface {
+	Constants() map[string]string
+}
+
 // BatchReader is a split of rows.
 type BatchReader interface {
 	SplitReader
@@ -173,7 +184,8 @@ type Records struct {
 	Chunk format.Chunk
 	// Keys holds the keys for the key format: same number of records, only of keyed sources.
 	Keys *format.Chunk
-	// Metadata has one vector a wanted metadata column, one value a record.
+	// Metadata has one vector a wanted metadata column, one value a record, or a single one that
+	// all records share where Chunk.Bounds is nil.
 	Metadata []*vec.Vec
 	// TimeMs holds the time that the system gave each record (Kafka's timestamp), ms; may be
 	// nil.

@@ -1,0 +1,10 @@
+// Package all links the standard connectors and formats into a binary.
+package all
+
+import (
+	_ "github.com/tidemark-stream/tidemark/connector/blackhole" // registers itself
+	_ "github.com/tidemark-stream/tidemark/connector/datagen"   // registers itself
+	_ "github.com/tidemark-stream/tidemark/connector/file"      // registers itself
+	_ "github.com/tidemark-stream/tidemark/connector/print"     // registers itself
+	_ "github.com/tidemark-stream/tidemark/format/all"          // registers all formats
+)

@@ -1,0 +1,61 @@
+// Package build maps plan nodes to operators. It is the only package that knows them all.
+package build
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/calc"
+	"github.com/tidemark-stream/tidemark/exec/changelog"
+	"github.com/tidemark-stream/tidemark/exec/groupagg"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/exec/sink"
+	"github.com/tidemark-stream/tidemark/exec/sort"
+	"github.com/tidemark-stream/tidemark/exec/window"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// SinkIO is what the operator of a sink writes to.
+type SinkIO struct {
+	Writer  connector.Writer
+	Collect func(*vec.Batch) error
+}
+
+// Operator returns a new operator for node n of p. Sources and values are read by package job and
+// have none.
+func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Operator, error) {
+	var in types.Schema
+	if len(n.Inputs) > 0 {
+		in = p.Nodes[n.Inputs[0].From].Schema
+	}
+	switch o := n.Op.(type) {
+	case *plan.Calc:
+		return calc.New(o), nil
+	case *plan.Expand:
+		return calc.NewExpand(o, n.Schema), nil
+	case *plan.Union:
+		return &calc.Union{}, nil
+	case *plan.GroupAgg:
+		return groupagg.New(o, in, n.Schema)
+	case *plan.WindowAgg:
+		return window.NewAgg(o, in, n.Schema)
+	case *plan.WindowTVF:
+		return window.NewTVF(o, in, n.Schema)
+	case *plan.Normalize:
+		return changelog.NewNormalize(o, in, n.Schema)
+	case *plan.Materialize:
+		return changelog.NewMaterialize(o, in, n.Schema)
+	case *plan.DropUpdateBefore:
+		return changelog.NewDropUpdateBefore(), nil
+	case *plan.Sort:
+		return sort.New(o, in, n.Schema)
+	case *plan.Limit:
+		return sort.NewLimit(o), nil
+	case *plan.Sink:
+		return sink.New(ctx, o, in, io.Writer, io.Collect), nil
+	}
+	return nil, fmt.Errorf("BUG: no operator for %T", n.Op)
+}

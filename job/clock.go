@@ -1,0 +1,150 @@
+package job
+
+import (
+	"sync"
+
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// splitStatus says whether a split takes part in the combined watermark.
+type splitStatus uint8
+
+const (
+	splitActive splitStatus = iota
+	splitIdle
+	splitFinished
+)
+
+// clock combines the watermarks of the splits of all sources that feed one time attribute. All
+// subtasks share it, so that each row can be stamped with the watermark of the whole input.
+//
+// Combined: the minimum over the active splits; with none active, the maximum of the idle ones;
+// with all finished (and no more to come), the end of time. It never goes back.
+type clock struct {
+	mu       sync.Mutex
+	splits   []*clockSplit
+	open     int // sources whose enumerators may still find splits
+	combined int64
+	idle     bool
+	moved    func(wm int64) // told of every advance, under mu
+}
+
+// clockSplit is one split's part of a clock. Its fields are guarded by clock.mu.
+type clockSplit struct {
+	id     string
+	wm     int64
+	status splitStatus
+}
+
+func newClock() *clock { return &clock{combined: vec.MinTime} }
+
+// addSource announces a source that will add splits until sourceDone.
+func (c *clock) addSource() {
+	c.mu.Lock()
+	c.open++
+	c.mu.Unlock()
+}
+
+// sourceDone says that a source will add no more splits.
+func (c *clock) sourceDone() {
+	c.mu.Lock()
+	c.open--
+	c.recombine()
+	c.mu.Unlock()
+}
+
+// add registers an active split without a watermark yet.
+func (c *clock) add(id string) *clockSplit {
+	s := &clockSplit{id: id, wm: vec.MinTime}
+	c.mu.Lock()
+	c.splits = append(c.splits, s)
+	c.mu.Unlock()
+	return s
+}
+
+// advance raises the watermark of s, makes it active, and returns the combined one.
+func (c *clock) advance(s *clockSplit, wm int64) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.wm = max(s.wm, wm)
+	s.status = splitActive
+	return c.recombine()
+}
+
+// setStatus changes the status of s and returns the combined watermark.
+func (c *clock) setStatus(s *clockSplit, st splitStatus) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.status = st
+	return c.recombine()
+}
+
+// now returns the combined watermark.
+func (c *clock) now() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.combined
+}
+
+// lowest returns the smallest watermark of an active split other than s, or MaxTime.
+func (c *clock) lowest(except *clockSplit) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	low := vec.MaxTime
+	for _, s := range c.splits {
+		if s != except && s.status == splitActive {
+			low = min(low, s.wm)
+		}
+	}
+	return low
+}
+
+func (c *clock) recombine() int64 {
+	active, idle := vec.MaxTime, vec.MinTime
+	var nActive, nIdle int
+	for _, s := range c.splits {
+		switch s.status {
+		case splitActive:
+			nActive++
+			active = min(active, s.wm)
+		case splitIdle:
+			nIdle++
+			idle = max(idle, s.wm)
+		}
+	}
+	wm := c.combined
+	c.idle = false
+	switch {
+	case nActive > 0:
+		wm = active
+	case nIdle > 0:
+		c.idle, wm = true, idle
+	case c.open == 0:
+		wm = vec.MaxTime
+	}
+	if wm > c.combined {
+		c.combined = wm
+		if c.moved != nil {
+			c.moved(wm)
+		}
+	}
+	return c.combined
+}
+
+// splitState is what a status page shows of a split.
+type splitState struct {
+	ID     string
+	WM     int64
+	Status splitStatus
+}
+
+// states lists the splits.
+func (c *clock) states() []splitState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]splitState, len(c.splits))
+	for i, s := range c.splits {
+		out[i] = splitState{s.id, s.wm, s.status}
+	}
+	return out
+}

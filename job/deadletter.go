@@ -1,0 +1,383 @@
+package job
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// deadLetters takes records and rows that cannot be used. Each table names its output with
+// 'dead-letter.path' (a folder of JSON lines) or 'dead-letter.table'; without one the job stops
+// with the same information.
+type deadLetters struct {
+	j    *Job
+	mu   sync.Mutex
+	outs map[string]deadOut
+}
+
+// deadLetter is one thing that could not be used.
+type deadLetter struct {
+	Table    string `json:"table"`
+	Split    string `json:"split,omitempty"`
+	Position *int64 `json:"position,omitempty"`
+	Unit     string `json:"unit,omitempty"`
+	Reason   string `json:"reason"`
+	// Record is the bytes of a record that could not be decoded, as text where they are UTF-8,
+	// otherwise in base64.
+	Record       *string        `json:"record,omitempty"`
+	RecordBase64 string         `json:"record_base64,omitempty"`
+	Row          map[string]any `json:"row,omitempty"`
+	Time         string         `json:"time"`
+	raw          []byte
+}
+
+type deadOut interface {
+	put(d *deadLetter) error
+	close() error
+}
+
+func newDeadLetters(j *Job) *deadLetters { return &deadLetters{j: j, outs: map[string]deadOut{}} }
+
+// record returns the handling of records of t that cannot be decoded.
+func (d *deadLetters) record(t *connector.Table) func(format.BadRecord) error {
+	return func(b format.BadRecord) error {
+		l := &deadLetter{Table: t.Name, Reason: b.Err.Error(), raw: b.Bytes}
+		l.at(b.Origin, b.Pos)
+		l.setRecord(b.Bytes)
+		for _, n := range d.j.p.Nodes {
+			if s, ok := n.Op.(*plan.Source); ok && s.Table == t && len(d.j.books[n.ID]) > 0 {
+				d.j.books[n.ID][0].RowsIn.Add(1)
+				d.j.books[n.ID][0].Drop(op.DropDeadLetter, 1)
+			}
+		}
+		return d.put(t, l, fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
+			"dead-letter output ('dead-letter.path' = 'folder/') or the format's ignore-parse-errors",
+			place(b.Origin, b.Pos), t.Name, b.Err, excerpt(b.Bytes)))
+	}
+}
+
+// row returns the handling of rows that an operator cannot use, for op.Context.BadRow.
+func (d *deadLetters) row(n *plan.Node, books *op.Counters) func(*vec.Batch, int, expr.Pos, error) error {
+	t := d.j.tableFor(n)
+	schema := n.Schema
+	if len(n.Inputs) > 0 {
+		schema = d.j.p.Nodes[n.Inputs[0].From].Schema
+	}
+	return func(b *vec.Batch, row int, pos expr.Pos, why error) error {
+		books.Drop(op.DropDeadLetter, 1)
+		l := &deadLetter{Table: t.Name, Reason: why.Error(), Row: map[string]any{}}
+		if b.Pos != nil {
+			l.at(b.Origin, b.Pos[row])
+		}
+		for i, c := range b.Cols {
+			name := fmt.Sprintf("column %d", i+1)
+			if i < len(schema.Fields) && len(b.Cols) == len(schema.Fields) {
+				name = schema.Fields[i].Name
+			}
+			l.Row[name] = plain(c.Value(row), c.Type)
+		}
+		return d.put(t, l, &RowError{Origin: b.Origin, Row: l.Row, Pos: pos, Err: why, At: l.Position})
+	}
+}
+
+// RowError is a row that could not be computed, when the job stops for it.
+type RowError struct {
+	Origin *vec.Origin
+	At     *int64
+	Row    map[string]any
+	Pos    expr.Pos // of the expression in the SQL text
+	Err    error
+}
+
+// Error implements error.
+func (e *RowError) Error() string {
+	text, _ := json.Marshal(e.Row)
+	where := "a row"
+	if e.At != nil {
+		where = place(e.Origin, *e.At)
+	}
+	return fmt.Sprintf("%s: %v; the row is %s; use TRY_CAST or filter such rows, or give the table a dead-letter output ('dead-letter.path' = 'folder/')",
+		where, e.Err, excerpt(text))
+}
+
+// Unwrap returns the cause.
+func (e *RowError) Unwrap() error { return e.Err }
+
+func (l *deadLetter) at(o *vec.Origin, pos int64) {
+	if o != nil {
+		l.Split, l.Unit, l.Position = o.Split, o.Unit, &pos
+	}
+}
+
+func (l *deadLetter) setRecord(b []byte) {
+	if utf8.Valid(b) {
+		s := string(b)
+		l.Record = &s
+		return
+	}
+	l.RecordBase64 = base64.StdEncoding.EncodeToString(b)
+}
+
+func place(o *vec.Origin, pos int64) string {
+	if o == nil {
+		return "a record"
+	}
+	return fmt.Sprintf("%s, %s %d", o.Split, o.Unit, pos)
+}
+
+func excerpt(b []byte) string {
+	const most = 300
+	if len(b) > most {
+		return fmt.Sprintf("%q...", b[:most])
+	}
+	return fmt.Sprintf("%q", b)
+}
+
+// plain turns a value into what JSON can hold, for people to read.
+func plain(v types.Value, t types.Type) any {
+	switch x := v.(type) {
+	case types.Int128:
+		l := expr.Literal{Value: x, T: t}
+		return l.String()
+	case []types.Value:
+		out := make([]any, len(x))
+		for i, e := range x {
+			switch {
+			case t.Kind == types.Row:
+				out[i] = plain(e, t.Fields[i].Type)
+			case t.Kind == types.Map && i%2 == 0:
+				out[i] = plain(e, *t.Key)
+			default:
+				out[i] = plain(e, *t.Elem)
+			}
+		}
+		return out
+	case int64:
+		if t.IsTemporal() || t.IsInterval() {
+			l := expr.Literal{Value: x, T: t}
+			return l.String()
+		}
+	case float64:
+		if x != x || x > 1.7e308 || x < -1.7e308 {
+			return fmt.Sprint(x)
+		}
+	}
+	return v
+}
+
+// tableFor returns the table whose dead-letter output takes rows refused by n: that of the first
+// source upstream that has one, else the first source, or the sink itself.
+func (j *Job) tableFor(n *plan.Node) *connector.Table {
+	var first *connector.Table
+	var walk func(n *plan.Node) *connector.Table
+	walk = func(n *plan.Node) *connector.Table {
+		switch o := n.Op.(type) {
+		case *plan.Source:
+			if first == nil {
+				first = o.Table
+			}
+			if hasDeadLetter(o.Table) {
+				return o.Table
+			}
+		case *plan.Sink:
+			if o.Table != nil && hasDeadLetter(o.Table) {
+				return o.Table
+			}
+		}
+		for _, e := range n.Inputs {
+			if t := walk(j.p.Nodes[e.From]); t != nil {
+				return t
+			}
+		}
+		return nil
+	}
+	if t := walk(n); t != nil {
+		return t
+	}
+	if first == nil {
+		first = &connector.Table{Name: "VALUES"}
+	}
+	return first
+}
+
+func hasDeadLetter(t *connector.Table) bool {
+	return t.Options["dead-letter.path"] != "" || t.Options["dead-letter.table"] != ""
+}
+
+func (d *deadLetters) put(t *connector.Table, l *deadLetter, stop error) error {
+	if !hasDeadLetter(t) {
+		return stop
+	}
+	l.Time = d.j.time().UTC().Format("2006-01-02 15:04:05.000")
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, err := d.open(t)
+	if err == nil {
+		err = out.put(l)
+	}
+	if err != nil {
+		return fmt.Errorf("dead-letter output of table %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+func (d *deadLetters) open(t *connector.Table) (deadOut, error) {
+	if o := d.outs[t.Name]; o != nil {
+		return o, nil
+	}
+	var o deadOut
+	var err error
+	if name := t.Options["dead-letter.table"]; name != "" {
+		o, err = d.openTable(name)
+	} else {
+		o, err = openDeadFile(d.j.o.Resolve(t.Options["dead-letter.path"]), t.Name, d.j.time())
+	}
+	if err == nil {
+		d.outs[t.Name] = o
+	}
+	return o, err
+}
+
+func (d *deadLetters) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var first error
+	for _, o := range d.outs {
+		if err := o.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	clear(d.outs)
+	return first
+}
+
+// deadFile is a file of JSON lines, one a dead letter, each written at once.
+type deadFile struct{ f *os.File }
+
+func openDeadFile(dir, table string, now time.Time) (deadOut, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	name := filepath.Join(dir, fmt.Sprintf("%s-%s-%d.jsonl", table, now.UTC().Format("20060102T150405.000"), os.Getpid()))
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &deadFile{f}, nil
+}
+
+func (o *deadFile) put(l *deadLetter) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	_, err = o.f.Write(append(b, '\n'))
+	return err
+}
+
+func (o *deadFile) close() error { return o.f.Close() }
+
+// deadTable is a table whose columns take a dead letter by name.
+type deadTable struct {
+	w         connector.Writer
+	committer connector.Committer
+	batch     *vec.Batch
+	schema    types.Schema
+}
+
+func (d *deadLetters) openTable(name string) (deadOut, error) {
+	if d.j.o.DeadLetterSink == nil {
+		return nil, fmt.Errorf("BUG: no way to open dead-letter table %s", name)
+	}
+	s, schema, err := d.j.o.DeadLetterSink(name)
+	if err != nil {
+		return nil, err
+	}
+	t := &deadTable{schema: schema, batch: vec.NewBatch(schema)}
+	if t.w, err = s.NewWriter(context.WithoutCancel(d.j.ctx), 0, 1); err != nil {
+		return nil, err
+	}
+	t.committer, err = s.NewCommitter(context.WithoutCancel(d.j.ctx))
+	return t, err
+}
+
+// DeadLetterColumns are the columns that a dead-letter table may have, each optional.
+var DeadLetterColumns = types.NewSchema(
+	types.Field{Name: "table", Type: types.StringType},
+	types.Field{Name: "split", Type: types.StringType},
+	types.Field{Name: "position", Type: types.BigIntType},
+	types.Field{Name: "reason", Type: types.StringType},
+	types.Field{Name: "record", Type: types.BytesType},
+	types.Field{Name: "row", Type: types.StringType},
+	types.Field{Name: "time", Type: types.TimestampLTZType(3)},
+)
+
+func (o *deadTable) put(l *deadLetter) error {
+	b := o.batch
+	b.Reset(1)
+	b.N = 1
+	for i, f := range o.schema.Fields {
+		var v types.Value
+		switch f.Name {
+		case "table":
+			v = l.Table
+		case "split":
+			v = l.Split
+		case "position":
+			if l.Position != nil {
+				v = *l.Position
+			}
+		case "reason":
+			v = l.Reason
+		case "record":
+			switch {
+			case l.Row != nil:
+			case f.Type.IsString():
+				v = string(l.raw)
+			default:
+				v = append([]byte{}, l.raw...)
+			}
+		case "row":
+			if l.Row != nil {
+				text, _ := json.Marshal(l.Row)
+				v = string(text)
+			}
+		case "time":
+			at, _ := time.Parse("2006-01-02 15:04:05.000", l.Time)
+			v = types.TS(at.UnixMilli(), 0)
+		}
+		b.Cols[i].SetValue(0, v)
+	}
+	return o.w.Write(context.Background(), b)
+}
+
+func (o *deadTable) close() error {
+	ctx := context.Background()
+	cs, err := o.w.Prepare(ctx)
+	if err == nil && o.committer != nil && len(cs) > 0 {
+		err = o.committer.Commit(ctx, cs)
+	}
+	if e := o.w.Close(); err == nil {
+		err = e
+	}
+	if o.committer != nil {
+		if e := o.committer.Close(); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package job
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// channelBytes bounds what one channel (an upstream subtask to a downstream one) may hold; one
+// message is always let through. Enough to keep both sides busy, small enough that backpressure
+// reaches the source within a few batches.
+const channelBytes = 4 << 20
+
+// message is what travels on a channel: a batch (or nil), then what happened after it.
+type message struct {
+	channel int
+	batch   *vec.Batch // owned by the receiver until recycled; nil for none
+	bytes   int64
+	wm      int64 // the sender's watermark after the batch
+	epoch   int64 // > 0: an epoch ends here
+	end     bool  // no more messages on this channel
+}
+
+// inbox is the receiving side of a subtask: messages of all its channels, in order per channel.
+type inbox struct {
+	mu       sync.Mutex
+	queue    []message
+	held     []int64 // bytes outstanding per channel, from send until done
+	ordered  []bool  // channels without a byte bound, see plan.Edge.Ordered
+	space    *sync.Cond
+	ready    chan struct{}
+	closed   bool
+	blocked  atomic.Int64 // ns that senders waited
+	channels int
+}
+
+func newInbox() *inbox {
+	in := &inbox{ready: make(chan struct{}, 1)}
+	in.space = sync.NewCond(&in.mu)
+	return in
+}
+
+// addChannel makes a channel and returns its number.
+func (in *inbox) addChannel(ordered bool) int {
+	in.held = append(in.held, 0)
+	in.ordered = append(in.ordered, ordered)
+	in.channels++
+	return in.channels - 1
+}
+
+// send queues m, waiting while its channel is full. It returns false when the inbox was closed.
+func (in *inbox) send(m message) bool {
+	in.mu.Lock()
+	if full := in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes; full && !in.ordered[m.channel] {
+		from := time.Now()
+		for in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes && !in.closed {
+			in.space.Wait()
+		}
+		in.blocked.Add(int64(time.Since(from)))
+	}
+	if in.closed {
+		in.mu.Unlock()
+		return false
+	}
+	in.held[m.channel] += m.bytes
+	in.queue = append(in.queue, m)
+	in.mu.Unlock()
+	select {
+	case in.ready <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take moves everything queued to dst.
+func (in *inbox) take(dst []message) []message {
+	in.mu.Lock()
+	dst = append(dst, in.queue...)
+	clear(in.queue)
+	in.queue = in.queue[:0]
+	in.mu.Unlock()
+	return dst
+}
+
+// done gives back the room of m.
+func (in *inbox) done(m message) {
+	in.mu.Lock()
+	in.held[m.channel] -= m.bytes
+	in.mu.Unlock()
+	in.space.Broadcast()
+}
+
+// bytesHeld is what is queued or being processed.
+func (in *inbox) bytesHeld() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var n int64
+	for _, h := range in.held {
+		n += h
+	}
+	return n
+}
+
+// close lets all senders go.
+func (in *inbox) close() {
+	in.mu.Lock()
+	in.closed = true
+	in.mu.Unlock()
+	in.space.Broadcast()
+}
+
+// batchPool recycles the batches of one edge.
+type batchPool struct {
+	schema types.Schema
+	mu     sync.Mutex
+	free   []*vec.Batch
+}
+
+func (p *batchPool) get() *vec.Batch {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		b := p.free[n-1]
+		p.free = p.free[:n-1]
+		return b
+	}
+	return vec.NewBatch(p.schema)
+}
+
+func (p *batchPool) put(b *vec.Batch) {
+	kinds, stamps, pos := b.Kinds[:0], b.Stamps[:0], b.Pos[:0]
+	b.Reset(0)
+	b.Kinds, b.Stamps, b.Pos = kinds, stamps, pos
+	if cap(kinds) == 0 {
+		b.Kinds = nil
+	}
+	if cap(stamps) == 0 {
+		b.Stamps = nil
+	}
+	if cap(pos) == 0 {
+		b.Pos = nil
+	}
+	p.mu.Lock()
+	if len(p.free) < 16 {
+		p.free = append(p.free, b)
+	}
+	p.mu.Unlock()
+}
+
+// sender is the sending side of an edge in one upstream subtask: an output that distributes rows
+// over the downstream subtasks.
+type sender struct {
+	ctx     context.Context
+	dist    plan.Distribution
+	keys    []int
+	hasher  vec.Hasher
+	maxPar  int
+	pool    *batchPool
+	inboxes []*inbox
+	channel []int // channel number of this subtask in each inbox
+	rows    [][]int32
+	hashes  []uint64
+	wm      int64
+	next    int // for rebalance
+	sent    *atomic.Int64
+}
+
+// Emit distributes b.
+func (s *sender) Emit(b *vec.Batch) error {
+	n := len(s.inboxes)
+	for i := range s.rows {
+		s.rows[i] = s.rows[i][:0]
+	}
+	switch {
+	case s.dist == plan.Broadcast:
+		b.Each(func(i int) { s.rows[0] = append(s.rows[0], int32(i)) })
+		for i := range s.rows[1:] {
+			s.rows[i+1] = append(s.rows[i+1], s.rows[0]...)
+		}
+	case s.dist == plan.Hash && n > 1:
+		s.hashes = s.hasher.Hash(b, s.keys, s.hashes)
+		if b.Sel != nil {
+			for _, i := range b.Sel {
+				t := vec.Subtask(vec.KeyGroup(s.hashes[i], s.maxPar), s.maxPar, n)
+				s.rows[t] = append(s.rows[t], i)
+			}
+		} else {
+			for i := 0; i < b.N; i++ {
+				t := vec.Subtask(vec.KeyGroup(s.hashes[i], s.maxPar), s.maxPar, n)
+				s.rows[t] = append(s.rows[t], int32(i))
+			}
+		}
+	default:
+		t := 0
+		if s.dist == plan.Rebalance {
+			t = s.next % n
+			s.next++
+		}
+		if b.Sel != nil {
+			s.rows[t] = append(s.rows[t], b.Sel...)
+		} else {
+			for i := 0; i < b.N; i++ {
+				s.rows[t] = append(s.rows[t], int32(i))
+			}
+		}
+	}
+	for t, rows := range s.rows {
+		if len(rows) == 0 {
+			continue
+		}
+		out := s.pool.get()
+		out.Gather(b, rows)
+		if b.Kinds == nil {
+			out.Kinds = nil
+		}
+		if b.Stamps == nil {
+			out.Stamps = nil
+		}
+		size := out.Bytes()
+		s.sent.Add(int64(len(rows)))
+		if !s.inboxes[t].send(message{channel: s.channel[t], batch: out, bytes: size, wm: s.wm}) {
+			return context.Cause(s.ctx)
+		}
+	}
+	return nil
+}
+
+// Watermark tells every downstream subtask.
+func (s *sender) Watermark(wm int64) error {
+	s.wm = wm
+	return s.tell(message{wm: wm})
+}
+
+func (s *sender) tell(m message) error {
+	for t, in := range s.inboxes {
+		m.channel = s.channel[t]
+		if !in.send(m) {
+			return context.Cause(s.ctx)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package job
+
+import (
+	"fmt"
+
+	"github.com/tidemark-stream/tidemark/exec/build"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// task is a set of nodes that run chained in each of its subtasks.
+type task struct {
+	nodes    []*plan.Node // in topological order
+	par      int
+	subtasks []*subtask
+}
+
+// layout assigns every node to a task. Two nodes share one when the edge between them moves no
+// rows; nodes at different depths (exchanges upstream) never do, so tasks form no cycle.
+func (j *Job) layout() (of []*task, exchanged map[[2]int]bool) {
+	nodes := j.p.Nodes
+	depth := make([]int, len(nodes))
+	group := make([]int, len(nodes))
+	par := make([]int, len(nodes))
+	exchanged = map[[2]int]bool{} // node, input
+	find := func(i int) int {
+		for group[i] != i {
+			i = group[i]
+		}
+		return i
+	}
+	for i, n := range nodes {
+		group[i] = i
+		par[i] = j.parallelism(n)
+		moves := make([]bool, len(n.Inputs))
+		for k, e := range n.Inputs {
+			moves[k] = par[e.From] != par[i] || par[i] > 1 && e.Dist != plan.Forward
+			d := depth[e.From]
+			if moves[k] {
+				d++
+			}
+			depth[i] = max(depth[i], d)
+		}
+		for k, e := range n.Inputs {
+			if moves[k] || depth[e.From] != depth[i] {
+				exchanged[[2]int{i, k}] = true
+				continue
+			}
+			group[find(i)] = find(e.From)
+		}
+	}
+	tasks := map[int]*task{}
+	of = make([]*task, len(nodes))
+	for i, n := range nodes {
+		g := find(i)
+		t := tasks[g]
+		if t == nil {
+			t = &task{par: par[i]}
+			tasks[g] = t
+			j.tasks = append(j.tasks, t)
+		}
+		t.nodes = append(t.nodes, n)
+		of[i] = t
+	}
+	return of, exchanged
+}
+
+func (j *Job) parallelism(n *plan.Node) int {
+	p := n.Parallelism
+	if p <= 0 {
+		p = j.o.Parallelism
+	}
+	for _, e := range n.Inputs {
+		if e.Dist == plan.Single {
+			return 1
+		}
+	}
+	if _, ok := n.Op.(*plan.Values); ok {
+		return 1
+	}
+	return min(p, j.o.MaxParallelism)
+}
+
+// build makes all subtasks and connects them.
+func (j *Job) build() error {
+	of, exchanged := j.layout()
+	for _, t := range j.tasks {
+		for i := range t.par {
+			t.subtasks = append(t.subtasks, newSubtask(j, t, i))
+		}
+	}
+	for _, n := range j.p.Nodes {
+		for _, s := range of[n.ID].subtasks {
+			if err := j.addNode(s, n); err != nil {
+				return err
+			}
+		}
+	}
+	for _, n := range j.p.Nodes {
+		for k, e := range n.Inputs {
+			if exchanged[[2]int{n.ID, k}] {
+				j.connect(of[e.From], of[n.ID], n, k)
+				continue
+			}
+			for _, s := range of[n.ID].subtasks {
+				to := s.ops[n.ID]
+				to.addInput(k, 1)
+				s.outs[e.From].add(&chained{to, k})
+			}
+		}
+	}
+	j.epochs = newEpochs(j)
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			if err := s.openOperators(); err != nil {
+				return err
+			}
+		}
+	}
+	return j.assignSplits()
+}
+
+// connect makes the channels of one exchanged edge: from every subtask upstream to every one
+// downstream, or one to one for a forward edge that could not be chained.
+func (j *Job) connect(up, down *task, n *plan.Node, input int) {
+	e := n.Inputs[input]
+	dist := e.Dist
+	pairwise := dist == plan.Forward && up.par == down.par
+	if dist == plan.Forward && !pairwise {
+		dist = plan.Rebalance
+	}
+	pool := &batchPool{schema: j.p.Nodes[e.From].Schema}
+	for u, us := range up.subtasks {
+		snd := &sender{ctx: j.ctx, dist: dist, keys: e.Keys, maxPar: j.o.MaxParallelism, pool: pool,
+			wm: vec.MinTime, sent: &us.rowsSent}
+		for d, ds := range down.subtasks {
+			if pairwise && u != d {
+				continue
+			}
+			snd.inboxes = append(snd.inboxes, ds.in)
+			snd.channel = append(snd.channel, ds.in.addChannel(e.Ordered))
+			ds.channels = append(ds.channels, &channel{to: ds.ops[n.ID], input: input, pool: pool,
+				wm: vec.MinTime, ordered: e.Ordered})
+			if pairwise {
+				ds.ops[n.ID].addInput(input, 1)
+			}
+		}
+		snd.rows = make([][]int32, len(snd.inboxes))
+		us.outs[e.From].add(snd)
+	}
+	if !pairwise {
+		for _, ds := range down.subtasks {
+			ds.ops[n.ID].addInput(input, up.par)
+		}
+	}
+	for _, ds := range down.subtasks {
+		ds.groupOrdered(n.ID, input, e.Ordered)
+	}
+}
+
+// addNode makes the instance of n in s.
+func (j *Job) addNode(s *subtask, n *plan.Node) error {
+	books := &op.Counters{}
+	books.Watermark.Store(vec.MinTime)
+	j.books[n.ID] = append(j.books[n.ID], books)
+	s.outs[n.ID] = &fan{books: books}
+	switch o := n.Op.(type) {
+	case *plan.Values:
+		s.values = append(s.values, &valuesRun{rows: o.Rows, schema: n.Schema, out: s.outs[n.ID], books: books, batch: j.o.BatchRows})
+		return nil
+	case *plan.Source:
+		run, err := j.newSourceRun(s, n, o, books)
+		if err != nil {
+			return err
+		}
+		s.sources = append(s.sources, run)
+		return nil
+	}
+	io := build.SinkIO{}
+	if sh := j.sinks[n.ID]; sh != nil {
+		if sh.sink == nil {
+			io.Collect = j.collectRows(n)
+		} else {
+			w, err := sh.sink.NewWriter(j.ctx, s.index, s.task.par)
+			if err != nil {
+				return fmt.Errorf("open table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
+			}
+			io.Writer = w
+		}
+	}
+	operator, err := build.Operator(j.ctx, j.p, n, io)
+	if err != nil {
+		return err
+	}
+	s.addOp(n, operator, books)
+	return nil
+}
+
+// context makes what an operator may use.
+func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context {
+	return &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
+		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
+		BatchMode: j.p.Batch, BadRow: j.dead.row(n, books)}
+}

@@ -1,0 +1,306 @@
+// Package job runs a plan: it arranges operators into subtasks, one goroutine each, connects them
+// by exchanges, reads sources, and ends cleanly.
+//
+// Nodes whose rows need not move form a task, chained in one goroutine by plain calls; with
+// parallelism 1 that is the whole job. Tasks are connected by channels that are bounded in bytes.
+// The goroutines: one a subtask, one an enumerator of an unbounded source, one coordinator of
+// epochs. The first error ends all of them.
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Options is how a plan is run. The zero value of a field means its default.
+type Options struct {
+	Env *expr.Env
+	// Parallelism is the number of subtasks of a task (default 1), MaxParallelism the number of
+	// key groups (default 128).
+	Parallelism, MaxParallelism int
+	// BatchRows is the number of rows of a full batch (default vec.BatchRows).
+	BatchRows int
+	// Collect takes the rows of a bare SELECT. Calls do not overlap; b is valid during the call.
+	Collect        func(node *plan.Node, b *vec.Batch) error
+	Stdout, Stderr connector.Printer
+	// Resolve makes paths of the SQL text absolute (default: as they are).
+	Resolve func(string) string
+	// IdleTimeout is table.exec.source.idle-timeout; negative: splits never become idle.
+	IdleTimeout time.Duration
+	// EpochInterval is how often output is made visible and source positions are committed
+	// while the job runs (default 10 s).
+	EpochInterval time.Duration
+	// DeadLetterSink opens the table that 'dead-letter.table' names.
+	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
+	Seed           uint64
+	// Warn takes messages for the user that are not errors.
+	Warn func(msg string)
+}
+
+func (o *Options) setDefaults() {
+	if o.Parallelism <= 0 {
+		o.Parallelism = 1
+	}
+	if o.MaxParallelism <= 0 {
+		o.MaxParallelism = 128
+	}
+	if o.BatchRows <= 0 {
+		o.BatchRows = vec.BatchRows
+	}
+	if o.Resolve == nil {
+		o.Resolve = func(p string) string { return p }
+	}
+	if o.EpochInterval <= 0 {
+		o.EpochInterval = 10 * time.Second
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 30 * time.Second
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	if o.Env == nil {
+		o.Env = &expr.Env{Zone: time.UTC}
+	}
+}
+
+// errStopped is the cause of a clean stop before the input ended.
+var errStopped = errors.New("job stopped")
+
+// Job is a running plan.
+type Job struct {
+	p       *plan.Plan
+	o       Options
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	tasks   []*task
+	sources map[int]*sourceShared
+	sinks   map[int]*sinkShared
+	dead    *deadLetters
+	books   [][]*op.Counters // by node, then subtask
+	wg      sync.WaitGroup
+	start   time.Time
+	stop    chan struct{}
+	stopped sync.Once
+	epochs  *epochs
+	done    chan struct{}
+	report  *Report
+	err     error
+	collect sync.Mutex
+	cpu     atomic.Int64
+}
+
+// sinkShared is what the subtasks of one sink share.
+type sinkShared struct {
+	node      *plan.Node
+	sink      connector.Sink // nil: collect
+	committer connector.Committer
+	mu        sync.Mutex
+	prepared  []connector.Committable // not committed yet, in order
+}
+
+// Start begins to run p. Wait must be called.
+func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
+	o.setDefaults()
+	j := &Job{p: p, o: o, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{}),
+		sources: map[int]*sourceShared{}, sinks: map[int]*sinkShared{}}
+	j.ctx, j.cancel = context.WithCancelCause(ctx)
+	j.dead = newDeadLetters(j)
+	if err := j.open(); err != nil {
+		j.cancel(err)
+		j.closeAll()
+		return nil, err
+	}
+	j.run()
+	return j, nil
+}
+
+// open makes sources, sinks and subtasks, and finds the first splits.
+func (j *Job) open() error {
+	j.books = make([][]*op.Counters, len(j.p.Nodes))
+	if err := j.openSources(); err != nil {
+		return err
+	}
+	if err := j.openSinks(); err != nil {
+		return err
+	}
+	return j.build()
+}
+
+func (j *Job) openSinks() error {
+	for _, n := range j.p.Nodes {
+		s, ok := n.Op.(*plan.Sink)
+		if !ok {
+			continue
+		}
+		sh := &sinkShared{node: n}
+		j.sinks[n.ID] = sh
+		if s.Collect {
+			continue
+		}
+		in := j.p.Nodes[n.Inputs[0].From]
+		sink, err := openSink(s.Table, connector.SinkConfig{Schema: in.Schema, Mode: in.Mode,
+			Batch: j.p.Batch, Overwrite: s.Overwrite, StaticPartition: s.StaticPartition,
+			Resolve: j.o.Resolve, Stdout: j.o.Stdout, Stderr: j.o.Stderr, Bad: j.dead.record(s.Table)})
+		if err != nil {
+			return err
+		}
+		sh.sink = sink
+		if sh.committer, err = sink.NewCommitter(j.ctx); err != nil {
+			return fmt.Errorf("open table %s: %w", s.Table.Name, err)
+		}
+	}
+	return nil
+}
+
+// run starts the goroutines.
+func (j *Job) run() {
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			j.wg.Add(1)
+			go func() {
+				defer j.wg.Done()
+				if err := s.run(); err != nil {
+					j.cancel(err)
+				}
+				s.exited()
+			}()
+		}
+	}
+	stopEpochs := make(chan struct{})
+	var side sync.WaitGroup
+	side.Add(1)
+	go func() { defer side.Done(); j.epochs.run(stopEpochs) }()
+	for _, s := range j.sources {
+		if !s.discovered {
+			side.Add(1)
+			go func() { defer side.Done(); j.discover(s) }()
+		}
+	}
+	go func() {
+		<-j.ctx.Done()
+		for _, t := range j.tasks {
+			for _, s := range t.subtasks {
+				s.in.close()
+			}
+		}
+	}()
+	go func() {
+		j.wg.Wait()
+		close(stopEpochs)
+		err := context.Cause(j.ctx)
+		if err == nil {
+			err = j.commit(context.WithoutCancel(j.ctx))
+		}
+		j.cancel(errStopped)
+		side.Wait()
+		j.finish(err)
+	}()
+}
+
+// finish makes output visible, or removes it, and closes everything.
+func (j *Job) finish(err error) {
+	stopped := errors.Is(err, errStopped)
+	ctx := context.WithoutCancel(j.ctx)
+	if stopped {
+		err = j.commit(ctx)
+	}
+	if err != nil {
+		for _, s := range j.sinks {
+			if s.committer != nil && len(s.prepared) > 0 {
+				if e := s.committer.Abort(ctx, s.prepared); e != nil {
+					j.o.Warn("abort: " + e.Error())
+				}
+			}
+		}
+	}
+	if e := j.closeAll(); err == nil {
+		err = e
+	}
+	j.err = err
+	j.report = j.account(stopped)
+	close(j.done)
+}
+
+func (j *Job) closeAll() error {
+	var errs []error
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			errs = append(errs, s.close())
+		}
+	}
+	for _, s := range j.sinks {
+		if s.committer != nil {
+			errs = append(errs, s.committer.Close())
+		}
+	}
+	for _, s := range j.sources {
+		if s.enum != nil {
+			errs = append(errs, s.enum.Close())
+		}
+	}
+	errs = append(errs, j.dead.close())
+	return errors.Join(errs...)
+}
+
+// commit makes prepared output visible.
+func (j *Job) commit(ctx context.Context) error {
+	for _, n := range j.p.Nodes {
+		s := j.sinks[n.ID]
+		if s == nil || s.committer == nil {
+			continue
+		}
+		s.mu.Lock()
+		cs := s.prepared
+		s.mu.Unlock()
+		if len(cs) == 0 {
+			continue
+		}
+		if err := s.committer.Commit(ctx, cs); err != nil {
+			return fmt.Errorf("commit to table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
+		}
+		s.mu.Lock()
+		s.prepared = s.prepared[len(cs):]
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// Wait returns when the job has ended. The report is there also when it failed.
+func (j *Job) Wait() (*Report, error) {
+	<-j.done
+	return j.report, j.err
+}
+
+// Done is closed when the job has ended.
+func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Stop ends the job cleanly before its input does: nothing more is read, what the sinks have is
+// made visible. Windows that are still open are dropped with the job's state.
+func (j *Job) Stop() { j.stopped.Do(func() { close(j.stop) }) }
+
+// Kill ends the job at once, as a failure would.
+func (j *Job) Kill(why error) { j.cancel(why) }
+
+// collectRows serialises the rows of a bare SELECT.
+func (j *Job) collectRows(n *plan.Node) func(*vec.Batch) error {
+	return func(b *vec.Batch) error {
+		j.collect.Lock()
+		defer j.collect.Unlock()
+		if j.o.Collect == nil {
+			return nil
+		}
+		return j.o.Collect(n, b)
+	}
+}

@@ -1,0 +1,166 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// NodeBooks is the account of one node over all its subtasks.
+type NodeBooks struct {
+	Node            *plan.Node
+	RowsIn, RowsOut int64
+	Drops           [op.DropReasons]int64
+	StateBytes      int64
+	StateEntries    int64
+	Watermark       int64 // the lowest of the subtasks
+}
+
+// Dropped is the rows that were not used.
+func (b *NodeBooks) Dropped() int64 {
+	var n int64
+	for _, d := range b.Drops {
+		n += d
+	}
+	return n
+}
+
+// Status is a look at a running job.
+type Status struct {
+	Elapsed  time.Duration
+	Nodes    []NodeBooks
+	RowsRead int64 // by all sources
+	Bytes    int64
+	RowsOut  int64 // into all sinks
+	Late     int64
+	Dead     int64
+	Skipped  int64 // bad records that the format was told to ignore
+	// Watermark is the lowest of the sources' clocks; vec.MinTime before the first,
+	// vec.MaxTime at the end or where no source has event time.
+	Watermark int64
+	Timed     bool // some source has event time
+	Splits    []SplitStatus
+	// Lag is what the sources have not read yet as far as they know, in their units; -1 unknown.
+	StateBytes int64
+}
+
+// SplitStatus is a look at one split.
+type SplitStatus struct {
+	Table, Split string
+	Watermark    int64
+	Idle, Done   bool
+}
+
+// Report is the closing account of a job.
+type Report struct {
+	Status
+	// Stopped says that the job ended before its input did.
+	Stopped bool
+	// Unbalanced lists the nodes whose books do not balance; always empty unless there is a bug.
+	Unbalanced []string
+}
+
+// Status returns the books as they stand.
+func (j *Job) Status() Status {
+	s := Status{Elapsed: time.Since(j.start), Watermark: vec.MaxTime}
+	for _, n := range j.p.Nodes {
+		b := NodeBooks{Node: n, Watermark: vec.MaxTime}
+		for _, c := range j.books[n.ID] {
+			b.RowsIn += c.RowsIn.Load()
+			b.RowsOut += c.RowsOut.Load()
+			for r := range b.Drops {
+				b.Drops[r] += c.Drops[r].Load()
+			}
+			b.StateBytes += c.StateBytes.Load()
+			b.StateEntries += c.StateEntries.Load()
+			b.Watermark = min(b.Watermark, c.Watermark.Load())
+		}
+		s.Nodes = append(s.Nodes, b)
+		s.Late += b.Drops[op.DropLate]
+		s.Dead += b.Drops[op.DropDeadLetter]
+		s.StateBytes += b.StateBytes
+		switch n.Op.(type) {
+		case *plan.Source, *plan.Values:
+			s.RowsRead += b.RowsIn
+		case *plan.Sink:
+			s.RowsOut += b.RowsIn
+		}
+		src := j.sources[n.ID]
+		if src == nil {
+			continue
+		}
+		s.Bytes += src.bytesIn.Load()
+		s.Skipped += src.skipped.Load()
+		if src.src.RowTime < 0 {
+			continue
+		}
+		s.Timed = true
+		s.Watermark = min(s.Watermark, src.clock.now())
+		for _, sp := range src.clock.states() {
+			s.Splits = append(s.Splits, SplitStatus{Table: src.table.Name, Split: sp.ID, Watermark: sp.WM,
+				Idle: sp.Status == splitIdle, Done: sp.Status == splitFinished})
+		}
+	}
+	return s
+}
+
+// account closes the books: what a node took in must be what the nodes before it gave out, and a
+// source's rows must all have gone on or been dropped under a reason.
+func (j *Job) account(stopped bool) *Report {
+	r := &Report{Status: j.Status(), Stopped: stopped}
+	if stopped || j.err != nil {
+		return r
+	}
+	for _, b := range r.Nodes {
+		n := b.Node
+		if len(n.Inputs) == 0 {
+			if b.RowsIn != b.RowsOut+b.Dropped() {
+				r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s read %d rows, passed on %d and dropped %d",
+					n.Label, b.RowsIn, b.RowsOut, b.Dropped()))
+			}
+			continue
+		}
+		var in int64
+		for _, e := range n.Inputs {
+			in += r.Nodes[e.From].RowsOut
+		}
+		if in != b.RowsIn {
+			r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows of %d", n.Label, b.RowsIn, in))
+		}
+		if _, ok := n.Op.(*plan.Calc); ok && b.RowsIn != b.RowsOut+b.Dropped() {
+			r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows, passed on %d and dropped %d",
+				n.Label, b.RowsIn, b.RowsOut, b.Dropped()))
+		}
+	}
+	return r
+}
+
+// time is the job's clock.
+func (j *Job) time() time.Time {
+	if j.o.Env.Now != nil {
+		return j.o.Env.Now()
+	}
+	return time.Now()
+}
+
+func (j *Job) now() int64 { return j.time().UnixMilli() }
+
+// openSink makes the sink of a table.
+func openSink(t *connector.Table, c connector.SinkConfig) (connector.Sink, error) {
+	f := connector.Lookup(t.Connector)
+	if f == nil || f.NewSink == nil {
+		return nil, fmt.Errorf("table %s: connector '%s' cannot be written", t.Name, t.Connector)
+	}
+	c.Table = t
+	c.Options = option.Of(t.Options, f.Options, connector.CommonOptions)
+	s, err := f.NewSink(c)
+	if err != nil {
+		return nil, fmt.Errorf("open table %s: %w", t.Name, err)
+	}
+	return s, nil
+}

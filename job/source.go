@@ -1,0 +1,464 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+const (
+	// maxOpen is how many bounded splits of a source one subtask keeps open. Those beyond were
+	// opened once to see where their time begins, and wait closed for their turn.
+	maxOpen = 64
+	// aheadBatches is how many batches a subtask may read from splits that are not the lowest
+	// of the job before it waits for the others.
+	aheadBatches = 8
+)
+
+// sourceShared is what the subtasks of one source node share.
+type sourceShared struct {
+	node    *plan.Node
+	src     *plan.Source
+	table   *connector.Table
+	source  connector.Source
+	clock   *clock // of the time attribute; of its own where the source has none
+	options option.Values
+	bounded bool // every source of the clock's group ends
+	drift   *alignment
+	bytesIn atomic.Int64
+	skipped atomic.Int64
+
+	enum       connector.Enumerator
+	found      []connector.Split // by the first discovery
+	discovered bool              // no more splits will come
+	runs       []*sourceRun      // by subtask
+	assigned   int
+}
+
+// alignment is a group of scan.watermark.alignment: splits further than maxDrift (ms) ahead of
+// the lowest clock of the group are not read.
+type alignment struct {
+	maxDrift int64
+	clocks   []*clock
+}
+
+func (a *alignment) limit() int64 {
+	low := vec.MaxTime
+	for _, c := range a.clocks {
+		low = min(low, c.now())
+	}
+	if low > vec.MaxTime-a.maxDrift || low == vec.MinTime {
+		return vec.MaxTime
+	}
+	return low + a.maxDrift
+}
+
+// sourceRun reads the splits of one source that one subtask was given.
+type sourceRun struct {
+	*sourceShared
+	reader    connector.Reader
+	env       *expr.Env
+	project   *expr.Programs
+	watermark *expr.Program
+	rawSchema types.Schema
+	valueCols []int // columns of raw that the value format fills; the others: keyCols, metadata
+	keyCols   []int
+	constCols []int
+	metaAt    int
+	counters  *op.Counters
+	now       func() int64
+	badRow    func(b *vec.Batch, row int, pos expr.Pos, err error) error
+	badRecord func(format.BadRecord) error
+	command   func(func() error) // runs a function in the subtask's goroutine, between batches
+	newDecs   func(*sourceRun) (format.Decoder, format.Decoder, error)
+	maxFuture int64 // ms, 0: no limit
+	gap       int   // on-event.gap
+	idleAfter time.Duration
+	batchRows int
+	ordered   bool // rows of several splits are merged in the order of their stamps
+
+	out       op.Output
+	splits    []*splitRun
+	done      bool // no more splits will come
+	closedOut bool // the end was passed on
+	opened    int
+	ahead     int
+	wm        int64 // last emitted
+	merged    *vec.Batch
+	mergeIx   []int32
+}
+
+func (s *sourceRun) newDecoders() (format.Decoder, format.Decoder, error) { return s.newDecs(s) }
+
+// refuse gives rows that an expression failed on to the dead-letter handling, each once.
+func (s *sourceRun) refuse(b *vec.Batch, errs []expr.RowError, bad map[int]bool) error {
+	for _, e := range errs {
+		if bad[e.Row] {
+			continue
+		}
+		bad[e.Row] = true
+		if err := s.badRow(b, e.Row, e.Pos, e.Err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add gives the subtask a split, already known to the clock.
+func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
+	s.splits = append(s.splits, &splitRun{s: s, split: split, order: order, cs: cs,
+		wm: vec.MinTime, shown: vec.MinTime, hold: vec.MinTime})
+}
+
+// step reads and pushes one batch. It returns false when nothing could be done at present.
+func (s *sourceRun) step(ctx context.Context) (bool, error) {
+	if s.ordered && s.bounded {
+		return s.stepMerged(ctx)
+	}
+	for {
+		r, err := s.choose(ctx)
+		if r == nil || err != nil {
+			return false, err
+		}
+		if s.tooFarAhead(r) {
+			return false, s.tick()
+		}
+		if !r.pending() {
+			ok, err := r.fill(ctx, s.batchRows)
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				if err := s.stopped(r); err != nil {
+					return false, err
+				}
+				continue
+			}
+		}
+		return true, s.push(r)
+	}
+}
+
+// choose returns the split to read next: of those that may be read, the one whose watermark is
+// lowest. nil: none at present.
+func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
+	limit := vec.MaxTime
+	if s.drift != nil {
+		limit = s.drift.limit()
+	}
+	for {
+		var best *splitRun
+		for _, r := range s.splits {
+			if r.ended || !r.quiet.IsZero() && !s.retry(r) {
+				continue
+			}
+			if best == nil || r.key() < best.key() || r.key() == best.key() && r.order < best.order {
+				best = r
+			}
+		}
+		if best == nil || best.key() > limit {
+			return nil, nil
+		}
+		if best.rd != nil || best.pending() {
+			return best, nil
+		}
+		if err := s.openSplit(ctx, best); err != nil {
+			return nil, err
+		}
+		if len(s.splits) == 1 || !s.bounded {
+			return best, nil
+		}
+	}
+}
+
+// retry reports whether a split that had no data should be asked again. Readers wake the subtask,
+// so asking all of them is cheap enough at every turn; a turn without any data waits.
+func (s *sourceRun) retry(r *splitRun) bool {
+	return time.Since(r.quiet) > 2*time.Millisecond
+}
+
+// openSplit opens r. A bounded split is decoded once, so that it holds the watermark at its first
+// row; with too many open it is closed again until its turn.
+func (s *sourceRun) openSplit(ctx context.Context, r *splitRun) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	s.opened++
+	if !s.bounded || s.src.RowTime < 0 || r.hold != vec.MinTime {
+		return nil
+	}
+	rows := s.batchRows
+	if s.opened > maxOpen {
+		rows = 1
+	}
+	ok, err := r.fill(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return s.stopped(r)
+	}
+	r.hold = r.wms[0]
+	if s.opened > maxOpen {
+		s.opened--
+		return r.park()
+	}
+	return nil
+}
+
+// stopped handles a split that gave no rows: at its end it is finished, otherwise it becomes idle
+// after a while.
+func (s *sourceRun) stopped(r *splitRun) error {
+	if r.ended {
+		s.opened--
+		s.clock.setStatus(r.cs, splitFinished)
+		if k, ok := r.dec.(interface{ SkippedRecords() int64 }); ok {
+			s.skipped.Add(k.SkippedRecords())
+		}
+		if err := r.close(); err != nil {
+			return err
+		}
+		r.raw, r.dec, r.keyDec = nil, nil, nil
+		s.splits = slices.DeleteFunc(s.splits, func(x *splitRun) bool { return x == r })
+		return s.tick()
+	}
+	if s.idleAfter > 0 && time.Since(r.quiet) >= s.idleAfter {
+		s.clock.setStatus(r.cs, splitIdle)
+	}
+	return nil
+}
+
+// tooFarAhead reports whether r must wait because splits of other subtasks are behind it. Only
+// bounded reads wait: they follow event time, so that state stays small and history replays as it
+// happened.
+func (s *sourceRun) tooFarAhead(r *splitRun) bool {
+	if !s.bounded || s.src.RowTime < 0 {
+		return false
+	}
+	if r.key() <= s.clock.now() {
+		s.ahead = 0
+		return false
+	}
+	s.ahead++
+	if s.ahead <= aheadBatches {
+		return false
+	}
+	s.ahead = aheadBatches
+	return r.key() > s.clock.lowest(r.cs)
+}
+
+// push sends the pending rows of r on and advances the clock.
+func (s *sourceRun) push(r *splitRun) error {
+	n := r.out.N
+	if s.src.RowTime >= 0 && !s.bounded {
+		s.stampCombined(r)
+	}
+	r.cursor = n
+	b := r.out
+	if !s.node.NeedStamps {
+		b.Stamps = nil
+	}
+	if !s.node.NeedPos {
+		b.Origin, b.Pos = nil, nil
+	}
+	if err := s.out.Emit(&b); err != nil {
+		return err
+	}
+	if s.src.RowTime >= 0 {
+		s.clock.advance(r.cs, r.wms[n-1])
+	}
+	return s.tick()
+}
+
+// stampCombined turns stamps of the split into stamps of the whole input: what the combined
+// watermark was when each row was read, given what the other splits have shown.
+func (s *sourceRun) stampCombined(r *splitRun) {
+	low, now := s.clock.lowest(r.cs), s.clock.now()
+	for i, x := range r.stamps[:r.out.N] {
+		r.stamps[i] = max(now, min(low, x))
+	}
+}
+
+// tick passes the combined watermark on when it has moved.
+func (s *sourceRun) tick() error {
+	if s.src.RowTime < 0 {
+		return nil
+	}
+	if wm := s.clock.now(); wm > s.wm && wm < vec.MaxTime {
+		s.wm = wm
+		return s.out.Watermark(wm)
+	}
+	return nil
+}
+
+// checkIdle makes splits that have been quiet long enough idle.
+func (s *sourceRun) checkIdle() error {
+	if s.idleAfter <= 0 {
+		return nil
+	}
+	for _, r := range s.splits {
+		if !r.quiet.IsZero() && !r.pending() && time.Since(r.quiet) >= s.idleAfter {
+			s.clock.setStatus(r.cs, splitIdle)
+		}
+	}
+	return s.tick()
+}
+
+// finished reports that every split was read to its end and no more will come.
+func (s *sourceRun) finished() bool { return s.done && len(s.splits) == 0 }
+
+// stepMerged pushes a batch of rows of all splits in the order of their stamps: row for row the
+// order in which a machine that always reads the split with the lowest watermark sees them.
+func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
+	var only *splitRun
+	for _, r := range slices.Clone(s.splits) {
+		if r.rd == nil {
+			if err := r.open(ctx); err != nil {
+				return false, err
+			}
+		}
+		if !r.pending() {
+			ok, err := r.fill(ctx, s.batchRows)
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				if err := s.stopped(r); err != nil {
+					return false, err
+				}
+				continue
+			}
+		}
+		only = r
+	}
+	if len(s.splits) == 0 {
+		return false, nil
+	}
+	if len(s.splits) == 1 {
+		if only == nil || s.tooFarAhead(only) {
+			return false, s.tick()
+		}
+		if only.cursor == 0 {
+			return true, s.push(only)
+		}
+	}
+	return s.merge()
+}
+
+// merge gathers up to a batch of rows, as long as every split has rows to compare.
+func (s *sourceRun) merge() (bool, error) {
+	if s.merged == nil {
+		s.merged = vec.NewBatch(s.node.Schema)
+	}
+	m := s.merged
+	m.Reset(0)
+	for m.N < s.batchRows {
+		var best, next *splitRun // the split whose turn it is, and the one after it
+		for _, r := range s.splits {
+			switch {
+			case best == nil || r.before(best.key(), best.order):
+				best, next = r, best
+			case next == nil || r.before(next.key(), next.order):
+				next = r
+			}
+		}
+		if m.N == 0 && s.tooFarAhead(best) {
+			return false, s.tick()
+		}
+		rows := s.mergeIx[:0]
+		i := best.cursor
+		for ; i < best.out.N && m.N+len(rows) < s.batchRows; i++ {
+			// The first row is best's turn by choice; later ones only while no other is lower.
+			if i > best.cursor && next != nil && next.before(best.stamps[i], best.order) {
+				break
+			}
+			rows = append(rows, int32(i))
+		}
+		s.mergeIx = rows
+		if best.out.Sel != nil {
+			rows = slices.DeleteFunc(rows, func(i int32) bool {
+				_, ok := slices.BinarySearch(best.out.Sel, i)
+				return !ok
+			})
+		}
+		m.Gather(&best.out, rows)
+		best.cursor = i
+		s.clock.advance(best.cs, best.wms[i-1])
+		if !best.pending() {
+			break
+		}
+	}
+	if m.N > 0 {
+		b := *m
+		if !s.node.NeedPos {
+			b.Origin, b.Pos = nil, nil
+		}
+		if err := s.out.Emit(&b); err != nil {
+			return false, err
+		}
+	}
+	return true, s.tick()
+}
+
+// low is the smallest watermark of the splits not read to their end.
+func (s *sourceRun) low() int64 {
+	low := vec.MaxTime
+	for _, r := range s.splits {
+		low = min(low, r.key())
+	}
+	return low
+}
+
+// positions returns where to go on reading each open split.
+func (s *sourceRun) positions() map[string]connector.Position {
+	out := map[string]connector.Position{}
+	for _, r := range s.splits {
+		out[r.split.ID] = r.position()
+	}
+	return out
+}
+
+// lag sums what is left to read, in units of the source; -1 if unknown.
+func (s *sourceRun) lag() int64 {
+	var n int64
+	for _, r := range s.splits {
+		if r.rd == nil {
+			return -1
+		}
+		l := r.rd.Lag()
+		if l < 0 {
+			return -1
+		}
+		n += l
+	}
+	return n
+}
+
+func (s *sourceRun) close() error {
+	var first error
+	for _, r := range s.splits {
+		if err := r.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	if s.reader != nil {
+		if err := s.reader.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	if first != nil {
+		return fmt.Errorf("close table %s: %w", s.table.Name, first)
+	}
+	return nil
+}

@@ -1,0 +1,550 @@
+package job
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// tickEvery is how often a subtask looks at the clock for processing-time operators, idle splits
+// and sinks' time limits.
+const tickEvery = 50 * time.Millisecond
+
+// subtask is one goroutine's share of a task: its operators, the sources it reads and the
+// channels it receives from. All fields but atomics belong to its goroutine once it runs.
+type subtask struct {
+	j        *Job
+	task     *task
+	index    int
+	ops      map[int]*opRun
+	order    []*opRun
+	outs     map[int]*fan
+	sources  []*sourceRun
+	values   []*valuesRun
+	in       *inbox
+	channels []*channel
+	ordered  map[[2]int]*orderedInput
+	msgs     []message
+	wake     []<-chan struct{}
+	commands chan func() error // run between batches
+	lastTick time.Time
+	rowsSent atomic.Int64
+	busy     atomic.Int64 // ns spent working
+	ended    atomic.Bool
+}
+
+func newSubtask(j *Job, t *task, index int) *subtask {
+	return &subtask{j: j, task: t, index: index, ops: map[int]*opRun{}, outs: map[int]*fan{},
+		in: newInbox(), ordered: map[[2]int]*orderedInput{}, commands: make(chan func() error, 16)}
+}
+
+// target is where an operator's output goes: a chained operator or an exchange.
+type target interface {
+	op.Output
+	// End says that no more comes.
+	End() error
+	// Epoch says that an epoch ends here.
+	Epoch(id int64) error
+}
+
+// fan gives an operator's output to all targets and counts it.
+type fan struct {
+	books   *op.Counters
+	targets []target
+}
+
+func (f *fan) add(t target) { f.targets = append(f.targets, t) }
+
+// Emit implements op.Output.
+func (f *fan) Emit(b *vec.Batch) error {
+	f.books.RowsOut.Add(int64(b.Rows()))
+	for _, t := range f.targets {
+		if err := t.Emit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Watermark implements op.Output.
+func (f *fan) Watermark(wm int64) error {
+	f.books.Watermark.Store(wm)
+	for _, t := range f.targets {
+		if err := t.Watermark(wm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fan) end() error {
+	for _, t := range f.targets {
+		if err := t.End(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fan) epoch(id int64) error {
+	for _, t := range f.targets {
+		if err := t.Epoch(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End implements target for an exchange.
+func (s *sender) End() error { return s.tell(message{wm: s.wm, end: true}) }
+
+// Epoch implements target for an exchange.
+func (s *sender) Epoch(id int64) error { return s.tell(message{wm: s.wm, epoch: id}) }
+
+// chained is an operator in the same subtask as target.
+type chained struct {
+	o     *opRun
+	input int
+}
+
+func (c *chained) Emit(b *vec.Batch) error  { return c.o.process(c.input, b) }
+func (c *chained) Watermark(wm int64) error { return c.o.watermark(c.input, 0, wm) }
+func (c *chained) End() error               { return c.o.end(c.input) }
+func (c *chained) Epoch(id int64) error     { return c.o.epoch(id) }
+
+// opRun is an operator with the merging of its inputs.
+type opRun struct {
+	s      *subtask
+	node   *plan.Node
+	op     op.Operator
+	proc   op.ProcTimer // op, or nil
+	books  *op.Counters
+	out    *fan
+	wms    [][]int64 // per input and channel of it
+	wm     int64
+	open   int // channels that have not ended
+	total  int
+	marked map[int64]int // markers seen of an epoch
+}
+
+func (s *subtask) addOp(n *plan.Node, o op.Operator, books *op.Counters) {
+	r := &opRun{s: s, node: n, op: o, books: books, out: s.outs[n.ID], wm: vec.MinTime, marked: map[int64]int{}}
+	r.proc, _ = o.(op.ProcTimer)
+	s.ops[n.ID] = r
+	s.order = append(s.order, r)
+}
+
+func (r *opRun) addInput(input, channels int) {
+	for len(r.wms) <= input {
+		r.wms = append(r.wms, nil)
+	}
+	for range channels {
+		r.wms[input] = append(r.wms[input], vec.MinTime)
+		r.open++
+		r.total++
+	}
+}
+
+func (r *opRun) process(input int, b *vec.Batch) error {
+	r.books.RowsIn.Add(int64(b.Rows()))
+	return r.op.Process(input, b)
+}
+
+// watermark notes the watermark of one channel of an input and gives the operator the minimum.
+func (r *opRun) watermark(input, ch int, wm int64) error {
+	if wm <= r.wms[input][ch] {
+		return nil
+	}
+	r.wms[input][ch] = wm
+	low := wm
+	if r.total > 1 {
+		for _, in := range r.wms {
+			for _, w := range in {
+				low = min(low, w)
+			}
+		}
+	}
+	if low <= r.wm {
+		return nil
+	}
+	r.wm = low
+	return r.op.Watermark(low)
+}
+
+func (r *opRun) end(int) error {
+	if r.open--; r.open > 0 {
+		for id, n := range r.marked { // the one that ended owes no marker
+			if n >= r.open {
+				return r.pass(id)
+			}
+		}
+		return nil
+	}
+	if err := r.op.Finish(); err != nil {
+		return err
+	}
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	return r.out.end()
+}
+
+// epoch counts the markers of an epoch; the last one lets it pass.
+func (r *opRun) epoch(id int64) error {
+	r.marked[id]++
+	if r.marked[id] < r.open {
+		return nil
+	}
+	return r.pass(id)
+}
+
+func (r *opRun) pass(id int64) error {
+	delete(r.marked, id)
+	if err := r.prepare(); err != nil {
+		return err
+	}
+	if _, ok := r.node.Op.(*plan.Sink); ok {
+		r.s.j.epochs.ack(id)
+		return nil
+	}
+	return r.out.epoch(id)
+}
+
+// prepare ends the epoch of a sink's output.
+func (r *opRun) prepare() error {
+	e, ok := r.op.(interface {
+		Epoch() ([]connector.Committable, error)
+	})
+	if !ok {
+		return nil
+	}
+	cs, err := e.Epoch()
+	if err != nil {
+		return err
+	}
+	sh := r.s.j.sinks[r.node.ID]
+	sh.mu.Lock()
+	sh.prepared = append(sh.prepared, cs...)
+	sh.mu.Unlock()
+	return nil
+}
+
+// channel is the receiving end of an exchange.
+type channel struct {
+	to      *opRun
+	input   int
+	sub     int // number among the channels of the input
+	pool    *batchPool
+	wm      int64
+	ordered bool
+}
+
+// openOperators opens the chain.
+func (s *subtask) openOperators() error {
+	count := map[[2]int]int{}
+	for _, c := range s.channels {
+		k := [2]int{c.to.node.ID, c.input}
+		c.sub = count[k]
+		count[k]++
+	}
+	for _, r := range s.order {
+		if err := r.op.Open(s.j.context(s, r.node, r.books), r.out); err != nil {
+			return fmt.Errorf("operator %s: %w", r.node.Label, err)
+		}
+	}
+	for _, src := range s.sources {
+		if w := src.reader.Wake(); w != nil {
+			s.wake = append(s.wake, w)
+		}
+	}
+	return nil
+}
+
+// run works until the input has ended or the job was cancelled.
+func (s *subtask) run() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("BUG: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for {
+		if s.j.ctx.Err() != nil {
+			return nil
+		}
+		worked, err := s.turn()
+		if err != nil {
+			return err
+		}
+		if s.finished() {
+			s.ended.Store(true)
+			return nil
+		}
+		if !worked {
+			s.wait()
+		}
+	}
+}
+
+// turn does one round of work: commands, messages, one batch of every source.
+func (s *subtask) turn() (worked bool, err error) {
+	from := time.Now()
+	if len(s.commands) > 0 {
+		if err := (<-s.commands)(); err != nil {
+			return false, err
+		}
+		worked = true
+	}
+	did, err := s.receive()
+	if err != nil {
+		return false, err
+	}
+	worked = worked || did
+	if did, err = s.read(); err != nil {
+		return false, err
+	}
+	worked = worked || did
+	if from.Sub(s.lastTick) >= tickEvery {
+		s.lastTick = from
+		if err := s.tick(from); err != nil {
+			return false, err
+		}
+	}
+	if worked {
+		s.busy.Add(int64(time.Since(from)))
+	}
+	return worked, nil
+}
+
+func (s *subtask) receive() (bool, error) {
+	s.msgs = s.in.take(s.msgs[:0])
+	for _, m := range s.msgs {
+		c := s.channels[m.channel]
+		if o := s.ordered[[2]int{c.to.node.ID, c.input}]; o != nil && len(o.channels) > 1 {
+			if err := o.add(s, m); err != nil {
+				return false, err
+			}
+			continue
+		}
+		if err := s.deliver(m); err != nil {
+			return false, err
+		}
+	}
+	return len(s.msgs) > 0, nil
+}
+
+// deliver gives a message to its operator and its batch back to the pool.
+func (s *subtask) deliver(m message) error {
+	c := s.channels[m.channel]
+	if m.batch != nil {
+		if err := c.to.process(c.input, m.batch); err != nil {
+			return err
+		}
+		c.pool.put(m.batch)
+	}
+	s.in.done(m)
+	switch {
+	case m.end:
+		if err := c.to.watermark(c.input, c.sub, vec.MaxTime); err != nil {
+			return err
+		}
+		return c.to.end(c.input)
+	case m.epoch != 0:
+		return c.to.epoch(m.epoch)
+	}
+	return c.to.watermark(c.input, c.sub, m.wm)
+}
+
+// read takes a step of every source.
+func (s *subtask) read() (bool, error) {
+	worked := false
+	for _, v := range s.values {
+		if v.done {
+			continue
+		}
+		worked = true
+		if err := v.step(); err != nil {
+			return false, err
+		}
+	}
+	if s.stopping() {
+		return worked, nil
+	}
+	for _, src := range s.sourcesByTime() {
+		did, err := src.step(s.j.ctx)
+		if err != nil {
+			return false, err
+		}
+		worked = worked || did
+		if did && len(s.sources) > 1 && src.bounded {
+			break // look again which source is behind
+		}
+	}
+	return worked, s.endSources()
+}
+
+// sourcesByTime puts the source whose next row is earliest first.
+func (s *subtask) sourcesByTime() []*sourceRun {
+	if len(s.sources) < 2 {
+		return s.sources
+	}
+	low := 0
+	for i, src := range s.sources {
+		if src.low() < s.sources[low].low() {
+			low = i
+		}
+	}
+	s.sources[0], s.sources[low] = s.sources[low], s.sources[0]
+	return s.sources
+}
+
+// endSources ends the outputs of sources that were read to their end, once the clock says so.
+func (s *subtask) endSources() error {
+	for _, src := range s.sources {
+		if src.closedOut || !src.finished() {
+			continue
+		}
+		if src.src.RowTime >= 0 {
+			if src.clock.now() != vec.MaxTime {
+				if err := src.tick(); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := src.out.Watermark(vec.MaxTime); err != nil {
+				return err
+			}
+		}
+		src.closedOut = true
+		if err := s.outs[src.node.ID].end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *subtask) stopping() bool {
+	select {
+	case <-s.j.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// finished reports that all operators have seen their end.
+func (s *subtask) finished() bool {
+	for _, r := range s.order {
+		if r.open > 0 {
+			return false
+		}
+	}
+	for _, src := range s.sources {
+		if !src.closedOut {
+			return false
+		}
+	}
+	return true
+}
+
+// tick serves processing time.
+func (s *subtask) tick(now time.Time) error {
+	ms := s.j.now()
+	for _, r := range s.order {
+		if r.proc != nil {
+			if err := r.proc.ProcTime(ms); err != nil {
+				return err
+			}
+		}
+	}
+	for _, src := range s.sources {
+		if err := src.checkIdle(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait sleeps until something may have happened.
+func (s *subtask) wait() {
+	d := tickEvery
+	for _, src := range s.sources {
+		if !src.finished() {
+			d = 2 * time.Millisecond // a split may be waiting for another subtask
+			if !src.bounded && len(s.wake) > 0 {
+				d = 10 * time.Millisecond
+			}
+		} else if !src.closedOut {
+			d = time.Millisecond
+		}
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	var wake <-chan struct{}
+	if len(s.wake) > 0 {
+		wake = s.wake[0]
+	}
+	select {
+	case <-s.in.ready:
+	case <-wake:
+	case f := <-s.commands:
+		s.commands <- f
+	case <-t.C:
+	case <-s.j.ctx.Done():
+	}
+}
+
+// exited closes the inbox, so that nobody waits for this subtask.
+func (s *subtask) exited() { s.in.close() }
+
+func (s *subtask) close() error {
+	var first error
+	for _, r := range s.order {
+		if err := r.op.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	for _, src := range s.sources {
+		if err := src.close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// valuesRun emits constant rows.
+type valuesRun struct {
+	rows   [][]types.Value
+	schema types.Schema
+	out    *fan
+	books  *op.Counters
+	batch  int
+	done   bool
+}
+
+func (v *valuesRun) step() error {
+	v.done = true
+	for from := 0; from < len(v.rows); from += v.batch {
+		b := vec.NewBatch(v.schema)
+		for _, row := range v.rows[from:min(from+v.batch, len(v.rows))] {
+			for c, x := range row {
+				b.Cols[c].AppendValue(x)
+			}
+			b.N++
+		}
+		v.books.RowsIn.Add(int64(b.N))
+		if err := v.out.Emit(b); err != nil {
+			return err
+		}
+	}
+	if err := v.out.Watermark(vec.MaxTime); err != nil {
+		return err
+	}
+	return v.out.end()
+}

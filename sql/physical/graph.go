@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
-	"github.com/tidemark-stream/tidemark/sql/logical"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -53,14 +52,15 @@ type builder struct {
 	par   int
 	nodes []*node
 	memo  map[string]*node
-	done  map[logical.Node]*node
 	emit  emitOptions
+	// gives is what each source gives after a restart, in words.
+	gives map[*node]string
 	err   error
 }
 
 func newBuilder(cfg *catalog.Config) *builder {
 	b := &builder{cfg: cfg, env: cfg.Env(), batch: cfg.BatchMode(), par: cfg.Int(catalog.KeyParallelism),
-		memo: map[string]*node{}, done: map[logical.Node]*node{}}
+		memo: map[string]*node{}, gives: map[*node]string{}}
 	if p := cfg.Int("table.exec.resource.default-parallelism"); p > 0 {
 		b.par = p
 	}

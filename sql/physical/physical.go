@@ -42,6 +42,7 @@ func Plan(sinks []*logical.Sink, cfg *catalog.Config) (*plan.Plan, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
+	b.guarantees()
 	p := &plan.Plan{Nodes: b.number(), Batch: b.batch, Config: cfg.All(), Name: cfg.Get(catalog.KeyPipelineName)}
 	return p, nil
 }

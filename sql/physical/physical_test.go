@@ -35,7 +35,8 @@ func init() {
 		return types.InsertOnly
 	}
 	connector.Register(&connector.Factory{
-		Name: "fake", SourceChangelog: mode, SinkChangelog: mode,
+		Name: "fake", SourceMetadata: []types.Field{{Name: "offset", Type: types.BigIntType}},
+		Options: []option.Spec{{Name: "mode"}, {Name: "bounded", Kind: option.Bool, Default: "true"}}, SourceChangelog: mode, SinkChangelog: mode,
 		NewSource: func(c connector.SourceConfig) (connector.Source, error) {
 			return fakeSource{bounded: c.Options.Get("bounded") != "false"}, nil
 		},
@@ -81,7 +82,9 @@ func flights(options map[string]string) *catalog.Table {
 	return t
 }
 
-func ref(i int, name string, t types.Type) *expr.Column { return &expr.Column{Index: i, Name: name, T: t} }
+func ref(i int, name string, t types.Type) *expr.Column {
+	return &expr.Column{Index: i, Name: name, T: t}
+}
 
 func refTo(n logical.Node, name string) *expr.Column {
 	s := n.Schema()
@@ -318,6 +321,7 @@ func TestRefused(t *testing.T) {
 			sinkFor(scan(map[string]string{"bounded": "false"}), nil), []string{"has no end", "streaming"}},
 		{"no watermark", nil, sinkFor(noTime(), nil), []string{"no watermark", "WATERMARK FOR `t`"}},
 		{"unknown connector", nil, sinkFor(scan(map[string]string{"connector": "fakes"}), nil), []string{"did you mean 'fake'"}},
+		{"unknown option", nil, sinkFor(scan(map[string]string{"mod": "upsert"}), nil), []string{"unknown option 'mod'", "'mode'"}},
 		{"sort", nil, sinkFor(&logical.Sort{Input: scan(nil), Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, nil),
 			[]string{"LIMIT"}},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
@@ -29,6 +30,9 @@ func (b *builder) sink(s *logical.Sink, root logical.Node) {
 	}
 	if t.factory.NewSink == nil {
 		b.fail(s.Pos, "table `%s` cannot be written: connector '%s' only reads", s.Table.Name(), t.spec.Connector)
+		return
+	}
+	if !b.metadata(t, t.factory.SinkMetadata, func(m connector.MetadataColumn) bool { return !m.Virtual }, "written") {
 		return
 	}
 	op.Table = t.spec

@@ -3,6 +3,7 @@ package physical
 import (
 	"slices"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
@@ -55,6 +56,9 @@ func (b *builder) source(r *opt.Read) *node {
 	if t == nil {
 		return nil
 	}
+	if !b.metadata(t, t.factory.SourceMetadata, func(m connector.MetadataColumn) bool { return readsColumn(r, m.Name) }, "read") {
+		return nil
+	}
 	n := &node{Node: plan.Node{Schema: r.Schema(), Mode: t.sourceMode(), RowTime: -1,
 		Label: "Source(" + r.Scan.Table.Name() + ")"}, pos: r.Scan.Pos, what: "table `" + r.Scan.Table.Name() + "`"}
 	op := &plan.Source{Table: t.spec, RowTime: -1, Limit: -1}
@@ -71,7 +75,7 @@ func (b *builder) source(r *opt.Read) *node {
 	if src == nil {
 		return nil
 	}
-	n.bounded = src.Bounded()
+	n.bounded, b.gives[n] = src.Bounded(), src.Guarantee()
 	if b.batch && !n.bounded {
 		b.fail(r.Scan.Pos, "table `%s` has no end, so it cannot be read in batch mode", r.Scan.Table.Name()).
 			WithHint("SET 'execution.runtime-mode' = 'streaming', or give the table an end (Kafka: 'scan.bounded.mode')")
@@ -86,6 +90,16 @@ func (b *builder) source(r *opt.Read) *node {
 	b.nodes = append(b.nodes, n)
 	b.memo[key] = n
 	return n
+}
+
+// readsColumn reports whether r reads the metadata column called name itself.
+func readsColumn(r *opt.Read, name string) bool {
+	for _, c := range r.Cols {
+		if r.Scan.Table.Columns[c].Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // sourceColumns fills in what op reads and how it computes the columns of r.

@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -53,7 +54,7 @@ func (b *builder) table(t *catalog.Table, hints map[string]string, pos expr.Pos)
 		}
 		return nil
 	}
-	specs := [][]option.Spec{out.factory.Options}
+	specs := [][]option.Spec{out.factory.Options, connector.CommonOptions}
 	for _, p := range [...]string{"", "value.", "key."} {
 		f, ok := out.spec.Options[p+"format"]
 		if !ok {
@@ -77,13 +78,64 @@ func (b *builder) table(t *catalog.Table, hints map[string]string, pos expr.Pos)
 		return nil
 	}
 	out.values = option.Of(out.spec.Options, specs...)
-	if out.factory.Check != nil {
-		if err := out.factory.Check(out.spec, out.values); err != nil {
-			b.optionError(out, err)
-			return nil
-		}
+	if err := out.check(); err != nil {
+		b.optionError(out, err)
+		return nil
 	}
 	return out
+}
+
+// check refuses options and schemas that the connector or the format cannot serve.
+func (t *table) check() error {
+	if err := t.values.Check(sqlerr.Nearest); err != nil {
+		return err
+	}
+	if t.factory.Check != nil {
+		if err := t.factory.Check(t.spec, t.values); err != nil {
+			return err
+		}
+	}
+	if t.format != nil && t.format.Check != nil {
+		// Options of the value format stand below its name, or below "value." and its name.
+		prefix := t.format.Name + "."
+		if t.spec.Options["value.format"] != "" {
+			prefix = "value." + prefix
+		}
+		return t.format.Check(t.decoded(), t.values.Scoped(prefix, t.format.Options))
+	}
+	return nil
+}
+
+// decoded is the physical columns that the value format describes: those that are not constants
+// of a folder.
+func (t *table) decoded() types.Schema {
+	s := t.spec.Schema()
+	if t.factory.Partitioned {
+		s.Fields = slices.DeleteFunc(slices.Clone(s.Fields), func(f types.Field) bool {
+			return slices.Contains(t.spec.PartitionKeys, f.Name)
+		})
+	}
+	return s
+}
+
+// metadata refuses metadata columns that the connector does not know.
+func (b *builder) metadata(t *table, known []types.Field, used func(connector.MetadataColumn) bool, verb string) bool {
+	for _, m := range t.spec.Metadata {
+		if !used(m) || slices.ContainsFunc(known, func(f types.Field) bool { return f.Name == m.Key }) ||
+			strings.HasPrefix(m.Key, "value.") {
+			continue // keys of formats are theirs to check
+		}
+		keys := types.Schema{Fields: known}.Names()
+		e := b.fail(t.pos, "metadata '%s' of column `%s` cannot be %s: connector '%s' does not have it", m.Key, m.Name,
+			verb, t.spec.Connector)
+		if near := sqlerr.Nearest(m.Key, keys); len(near) > 0 {
+			e.WithHint("did you mean '%s'?", strings.Join(near, "' or '"))
+		} else if len(keys) > 0 {
+			e.WithHint("it has %s; a column that is only read or only computed is VIRTUAL", strings.Join(keys, ", "))
+		}
+		return false
+	}
+	return true
 }
 
 func prefixed(p string, specs []option.Spec) []option.Spec {

@@ -46,6 +46,8 @@ func (b *builder) guarantee(n *node, s *plan.Sink) string {
 			"state is lost, since there are no checkpoints yet"
 	case how == none:
 		text = "rows are written as they come and none is kept back; another run writes them again"
+	case n.bounded:
+		text = "at least once: after a crash the job starts again from the beginning and writes its rows again"
 	default:
 		text = "at least once: after a crash rows may be written again, and state is lost, since there are no " +
 			"checkpoints yet"

@@ -37,9 +37,16 @@ func appendJava(dst []byte, f float64, size int) []byte {
 		}
 		return append(dst, ".0"...)
 	}
+	if a := math.Abs(f); a >= 1e7 && a < 1<<62 && a == math.Trunc(a) {
+		return appendWhole(dst, f < 0, int64(a), math.Ilogb(a)-size64(size))
+	}
 	// strconv gives d.ddde+XX; Java wants a point always, E, no plus and no leading zero.
 	var buf [32]byte
 	b := strconv.AppendFloat(buf[:0], f, 'e', -1, size)
+	if len(b) < 3 || b[1] != '.' && b[2] != '.' {
+		// Java always gives two digits, the nearest: 4.9E-324.
+		b = strconv.AppendFloat(buf[:0], f, 'e', 1, size)
+	}
 	point := false
 	for i, c := range b {
 		if c == '.' {
@@ -63,4 +70,43 @@ func appendJava(dst []byte, f float64, size int) []byte {
 		return append(dst, e...)
 	}
 	return dst
+}
+
+// size64 is the number of bits of a float's significand.
+func size64(size int) int {
+	if size == 32 {
+		return 24
+	}
+	return 53
+}
+
+// appendWhole prints a whole number in exponent form. Java (up to 18) rounds away only the digits
+// that lie wholly below the unit of the significand, beyond bits above it, which leaves one digit
+// more than needed at times: 1.23456788E10 for a float.
+func appendWhole(dst []byte, neg bool, v int64, beyond int) []byte {
+	if neg {
+		dst = append(dst, '-')
+	}
+	drop := 0
+	if beyond > 2 {
+		drop = (beyond - 1) * 30103 / 100000
+		p := int64(pow10u[drop])
+		half := v%p >= p/2
+		v /= p
+		if half && drop > 0 {
+			v++
+		}
+	}
+	for v%10 == 0 && v > 9 {
+		v /= 10
+		drop++
+	}
+	at := len(dst)
+	dst = strconv.AppendInt(append(dst, ' '), v, 10)
+	dst[at], dst[at+1] = dst[at+1], '.'
+	exp := len(dst) - at - 2 + drop
+	if dst[len(dst)-1] == '.' {
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(append(dst, 'E'), int64(exp), 10)
 }

@@ -224,12 +224,21 @@ func DivDecimal(a, b Int128, shift int) (r Int128, ok bool) {
 	ah, al, an := a.abs()
 	bh, bl, bn := b.abs()
 	if shift < 0 {
-		// a / (b * 10^-shift); a divisor beyond 128 bits leaves less than one half.
-		m, ok := Int128{Lo: bl, Hi: int64(bh)}.Mul(pow10[min(-shift, MaxPrecision)])
-		if !ok || -shift > MaxPrecision {
+		if -shift > MaxPrecision {
 			return Int128{}, true
 		}
-		bh, bl = uint64(m.Hi), m.Lo
+		m := pow10[-shift]
+		w := mul256(bh, bl, uint64(m.Hi), m.Lo)
+		if w[3]|w[2] != 0 {
+			return Int128{}, true // a is below half of the divisor
+		}
+		if bh, bl = w[1], w[0]; bh>>63 != 0 {
+			// Beyond what is divided by below; the quotient is below one, and rounds.
+			if h := ah<<1 | al>>63; h > bh || h == bh && al<<1 >= bl {
+				return signed(0, 1, an != bn)
+			}
+			return Int128{}, true
+		}
 		shift = 0
 	}
 	qh, ql, rh, rl := div128(0, 0, ah, al, bh, bl)

@@ -1,6 +1,9 @@
 package types
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // ParseTimestamp reads yyyy-MM-dd HH:mm:ss[.fffffffff], also with T between date and time, a Z at
 // the end (which is dropped: what the time refers to is the caller's matter), and shorter fields
@@ -155,11 +158,8 @@ func ParseDate(b []byte) (days int32, ok bool) {
 			return DaysFromCivil(y1*100+y2, m, d), true
 		}
 	}
-	for i, c := range b {
-		if c == ' ' && i > 0 {
-			b = b[:i]
-			break
-		}
+	if i := bytes.IndexByte(b, ' '); i > 0 {
+		b = b[:i]
 	}
 	f := [3]int{0, 1, 1}
 	for k := range f {

@@ -131,9 +131,7 @@ func compileArith(_ *CompileCtx, call *Call) (Kernel, error) {
 	}
 	switch t := call.T; {
 	case call.Fn == "%" && x.Phys() == types.PI64 && t.Phys() == types.PI32:
-		return intDivide("%", func(out *vec.Vec) func(i int, r int64) {
-			return func(i int, r int64) { out.I32[i] = int32(r) }
-		}), nil
+		return intDivide[int64, int32]("%", 0), nil
 	case t.Kind == types.Double:
 		return floatArith[float64](call.Fn), nil
 	case t.Kind == types.Float:
@@ -160,10 +158,7 @@ func intArith[T int32 | int64](op string, width uint) Kernel {
 	shift -= width
 	switch {
 	case op == "/" || op == "%":
-		return intDivide(op, func(out *vec.Vec) func(i int, r T) {
-			data := Data[T](out)
-			return func(i int, r T) { data[i] = r << shift >> shift }
-		})
+		return intDivide[T, T](op, shift)
 	case shift == 0 && op == "+":
 		return arith(func(a, b, r []T) {
 			for i, x := range a {
@@ -217,20 +212,21 @@ func arith[T Fixed](all func(a, b, r []T), some func(a, b, r []T, sel []int32)) 
 	}
 }
 
-// intDivide divides integers. A zero divisor fails the row.
-func intDivide[T int32 | int64](op string, set func(out *vec.Vec) func(i int, r T)) Kernel {
+// intDivide divides integers, and wraps the result around at shift bits less than R has. A zero
+// divisor fails the row.
+func intDivide[T, R int32 | int64](op string, shift uint) Kernel {
 	return func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])
-		a, b, put := Data[T](args[0]), Data[T](args[1]), set(out)
+		a, b, r := Data[T](args[0]), Data[T](args[1]), Data[R](out)
 		rows(out.Valid, n, sel, func(i int) {
 			switch d := b[i]; {
 			case d == 0:
-				put(i, 0)
+				r[i] = 0
 				ctx.Fail(i, errDivZero)
 			case op == "/":
-				put(i, a[i]/d)
+				r[i] = R(a[i]/d) << shift >> shift
 			default:
-				put(i, a[i]%d)
+				r[i] = R(a[i]%d) << shift >> shift
 			}
 		})
 	}

@@ -123,7 +123,11 @@ func (v *Vec) Resize(n int) {
 		}
 	}
 	if v.Valid != nil {
-		v.Valid = v.Valid.resize(v.n, n)
+		grown := v.Valid.resize(v.n, n)
+		if cap(grown) != cap(v.Valid) {
+			v.spare = grown // new memory is v's own, and used again after Reset
+		}
+		v.Valid = grown
 	}
 	v.n = n
 }

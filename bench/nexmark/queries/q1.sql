@@ -1,0 +1,13 @@
+-- Price in another currency: decimal arithmetic.
+CREATE TABLE bid (
+  auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` TIMESTAMP(3), extra STRING,
+  WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH ('connector' = 'filesystem', 'path' = '${DATA}/bid.json', 'format' = 'json');
+
+CREATE TABLE sink (
+  auction BIGINT, bidder BIGINT, price DECIMAL(23, 3), `dateTime` TIMESTAMP(3), extra STRING
+) WITH (${SINK});
+
+INSERT INTO sink
+SELECT auction, bidder, 0.908 * price AS price, `dateTime`, extra
+FROM bid;

@@ -1,0 +1,29 @@
+-- As q15, by channel and day: many keys. Updates its rows.
+CREATE TABLE bid (
+  auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` TIMESTAMP(3), extra STRING,
+  WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH ('connector' = 'filesystem', 'path' = '${DATA}/bid.json', 'format' = 'json');
+
+CREATE TABLE sink (
+  channel STRING, `day` STRING, `minute` STRING, total_bids BIGINT, rank1_bids BIGINT, rank2_bids BIGINT,
+  rank3_bids BIGINT, total_bidders BIGINT, rank1_bidders BIGINT, rank2_bidders BIGINT, rank3_bidders BIGINT,
+  total_auctions BIGINT, rank1_auctions BIGINT, rank2_auctions BIGINT, rank3_auctions BIGINT
+) WITH (${SINK});
+
+INSERT INTO sink
+SELECT channel, DATE_FORMAT(`dateTime`, 'yyyy-MM-dd') AS `day`,
+  MAX(DATE_FORMAT(`dateTime`, 'HH:mm')) AS `minute`,
+  COUNT(*),
+  COUNT(*) FILTER (WHERE price < 10000),
+  COUNT(*) FILTER (WHERE price >= 10000 AND price < 1000000),
+  COUNT(*) FILTER (WHERE price >= 1000000),
+  COUNT(DISTINCT bidder),
+  COUNT(DISTINCT bidder) FILTER (WHERE price < 10000),
+  COUNT(DISTINCT bidder) FILTER (WHERE price >= 10000 AND price < 1000000),
+  COUNT(DISTINCT bidder) FILTER (WHERE price >= 1000000),
+  COUNT(DISTINCT auction),
+  COUNT(DISTINCT auction) FILTER (WHERE price < 10000),
+  COUNT(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000),
+  COUNT(DISTINCT auction) FILTER (WHERE price >= 1000000)
+FROM bid
+GROUP BY channel, DATE_FORMAT(`dateTime`, 'yyyy-MM-dd');

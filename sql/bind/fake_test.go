@@ -1,0 +1,5 @@
+package bind_test
+
+import (
+	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+)

@@ -28,3 +28,11 @@ func (c *Chunk) Cut() (start, end int, pos int64) {
 	}
 	return start, end, c.Base + int64(start)
 }
+
+// Cutter is implemented by decoders of text whose records may hold newlines. A source that reads
+// such text asks it where to end a chunk, instead of ending it at the last newline.
+type Cutter interface {
+	// Complete returns the length of the longest prefix of data, which starts with a record,
+	// that consists of whole records; 0 if the first one is not whole.
+	Complete(data []byte) int
+}

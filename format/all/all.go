@@ -2,6 +2,8 @@
 package all
 
 import (
+	_ "github.com/tidemark-stream/tidemark/format/csv"
 	_ "github.com/tidemark-stream/tidemark/format/debezium"
 	_ "github.com/tidemark-stream/tidemark/format/json"
+	_ "github.com/tidemark-stream/tidemark/format/raw"
 )

@@ -21,7 +21,8 @@ var update = flag.Bool("update", false, "rewrite the expected output in golden f
 //	# a comment
 //	@schema a INT, b STRING      columns of what follows
 //	@options k=v; k2=v2          options of what follows, without the format's prefix
-//	@decode / @encode            what is done with what follows; decoding is the start
+//	@decode / @file / @encode    what follows is records to decode (as at the start), whole files
+//	                             to decode, or rows to encode
 //	RECORD                       bytes as they are, or as a Go string after an equals sign
 //	<tab>OUTPUT                  a row as Show prints it, or "bad: " and the reason
 //
@@ -77,6 +78,7 @@ type golden struct {
 	schema  types.Schema
 	options string
 	encode  bool
+	file    bool
 }
 
 func (g *golden) directive(line string) {
@@ -87,10 +89,8 @@ func (g *golden) directive(line string) {
 		g.options = ""
 	case "@options":
 		g.options = rest
-	case "@decode":
-		g.encode = false
-	case "@encode":
-		g.encode = true
+	case "@decode", "@file", "@encode":
+		g.encode, g.file = word == "@encode", word == "@file"
 	default:
 		panic("BUG: golden file: " + line)
 	}
@@ -127,28 +127,37 @@ func (g *golden) record(t *testing.T, line string) []string {
 	if g.encode {
 		return g.write(t, line, opts)
 	}
+	if g.file {
+		return decodeChunk(t, g.factory, g.schema, opts, &format.Chunk{Data: []byte(line)})
+	}
 	return Decode(t, g.factory, g.schema, opts, []byte(line))
+}
+
+// decodeChunk returns the rows of c, then what was wrong with its bad records.
+func decodeChunk(t *testing.T, f *format.Factory, s types.Schema, o option.Values, c *format.Chunk) []string {
+	t.Helper()
+	b, bad := decodeAll(t, f, s, o, c)
+	out := Rows(b)
+	for _, r := range bad {
+		out = append(out, "bad: "+r.Err.Error())
+	}
+	if out == nil {
+		out = []string{"nothing"}
+	}
+	return out
 }
 
 // Decode decodes one record, given once as a bounded record and once as a line where it is one,
 // and returns its rows, or "bad: " and the reason.
 func Decode(t *testing.T, f *format.Factory, s types.Schema, o option.Values, rec []byte) []string {
 	t.Helper()
-	one := func(c *format.Chunk) []string {
-		b, bad := decodeAll(t, f, s, o, c)
-		out := Rows(b)
-		for _, r := range bad {
-			out = append(out, "bad: "+r.Err.Error())
-		}
-		if out == nil {
-			out = []string{"nothing"}
-		}
-		return out
-	}
-	got := one(&format.Chunk{Data: rec, Bounds: []vec.Ref{{Len: uint32(len(rec))}}, Positions: []int64{7}})
-	if !strings.ContainsAny(string(rec), "\r\n") {
+	got := decodeChunk(t, f, s, o, &format.Chunk{Data: rec,
+		Bounds: []vec.Ref{{Len: uint32(len(rec))}}, Positions: []int64{7}})
+	// A backslash at the end may escape the newline.
+	text := string(rec)
+	if text != "" && !strings.ContainsAny(text, "\r\n") && !strings.HasSuffix(text, "\\") {
 		for _, end := range []string{"", "\n", "\r\n"} {
-			line := one(&format.Chunk{Data: append(append([]byte{}, rec...), end...)})
+			line := decodeChunk(t, f, s, o, &format.Chunk{Data: append(append([]byte{}, rec...), end...)})
 			if strings.Join(line, "\n") != strings.Join(got, "\n") {
 				t.Errorf("%q decoded as a line (end %q) gives %q, as a record %q", rec, end, line, got)
 			}
@@ -213,7 +222,7 @@ func (g *golden) write(t *testing.T, line string, o option.Values) []string {
 	for _, end := range enc.Ends {
 		s := string(enc.Data[at:end])
 		at = end
-		if strings.ContainsAny(s, "\n\r\t") {
+		if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffd }) {
 			s = "=" + strconv.Quote(s)
 		}
 		out = append(out, s)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -50,7 +51,7 @@ func (r *Reader) appendNumber(dst, tok []byte, frac, inText bool) []byte {
 		}
 		return append(dst, tok...)
 	}
-	f, _ := parseFloat(tok, 64)
+	f, _ := spell.ParseFloat(tok, 64)
 	if math.IsInf(f, 0) && inText {
 		dst = append(dst, '"')
 		return append(types.AppendDouble(dst, f), '"')
@@ -82,59 +83,7 @@ func appendExact(dst, tok []byte) []byte {
 			break
 		}
 	}
-	return appendScaled(dst, ds, scale-exp, neg)
-}
-
-// appendScaled appends the digits ds (no leading zeros; none is 0) divided by 10^scale, without
-// trailing zeros, as BigDecimal.toString does: with an exponent where the scale is negative or the
-// number below 10^-6.
-func appendScaled(dst, ds []byte, scale int, neg bool) []byte {
-	for len(ds) > 0 && ds[len(ds)-1] == '0' {
-		ds = ds[:len(ds)-1]
-		scale--
-	}
-	if len(ds) == 0 {
-		return append(dst, '0')
-	}
-	if neg {
-		dst = append(dst, '-')
-	}
-	adjusted := len(ds) - 1 - scale
-	if scale >= 0 && adjusted >= -6 {
-		return appendPlain(dst, ds, scale)
-	}
-	dst = append(dst, ds[0])
-	if len(ds) > 1 {
-		dst = append(dst, '.')
-		dst = append(dst, ds[1:]...)
-	}
-	dst = append(dst, 'E')
-	if adjusted > 0 {
-		dst = append(dst, '+')
-	}
-	return strconv.AppendInt(dst, int64(adjusted), 10)
-}
-
-// appendPlain appends ds / 10^scale without exponent; scale may be negative.
-func appendPlain(dst, ds []byte, scale int) []byte {
-	whole := len(ds) - scale
-	if whole <= 0 {
-		dst = append(dst, '0', '.')
-		for ; whole < 0; whole++ {
-			dst = append(dst, '0')
-		}
-		return append(dst, ds...)
-	}
-	if scale > 0 {
-		dst = append(dst, ds[:whole]...)
-		dst = append(dst, '.')
-		return append(dst, ds[whole:]...)
-	}
-	dst = append(dst, ds...)
-	for ; scale < 0; scale++ {
-		dst = append(dst, '0')
-	}
-	return dst
+	return spell.AppendScaled(dst, ds, scale-exp, neg)
 }
 
 const upperHex = "0123456789ABCDEF"

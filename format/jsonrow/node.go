@@ -1,6 +1,7 @@
 package jsonrow
 
 import (
+	"github.com/tidemark-stream/tidemark/format/strcol"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -39,17 +40,8 @@ type node struct {
 	elem *node   // ARRAY, MAP, MULTISET
 	used int     // lists: elements in use; the vectors below may have room for more
 
-	// A string column either points into the chunk, or (copying) into a buffer of its own,
-	// which escapes force and which is kept for keep more batches.
-	copying bool
-	keep    int
-	owned   *vec.Vec // the vector that copies were written to last, and how long it was then
-	ownedAt int
+	str strcol.Column // strings and binary values
 }
-
-// keepCopying is the number of batches without an escape after which a string column points into
-// the chunks again. Going back and forth costs a buffer each time.
-const keepCopying = 16
 
 func newNode(f field) *node {
 	n := &node{name: f.Name, typ: f.Type, kind: kindOther}
@@ -60,6 +52,8 @@ func newNode(f field) *node {
 		n.kind = kindInt32
 	case types.Char, types.VarChar:
 		n.kind = kindString
+	case types.Binary, types.VarBinary:
+		n.str.AlwaysCopy()
 	case types.Double:
 		n.kind = kindFloat64
 	case types.Decimal:
@@ -104,7 +98,7 @@ func (n *node) bind(v *vec.Vec, data []byte, at int) {
 			f.bind(v.Kids[i], data, n.used)
 		}
 	case v.Phys == types.PBytes:
-		n.bindBytes(data, at)
+		n.str.Bind(v, data, at)
 	}
 }
 
@@ -114,60 +108,6 @@ func (n *node) kids() []*node {
 		return []*node{n.key, n.elem}
 	}
 	return []*node{n.elem}
-}
-
-func (n *node) bindBytes(data []byte, at int) {
-	v := n.v
-	shares := len(v.Buf) > 0 && len(data) > 0 && &v.Buf[0] == &data[0]
-	switch {
-	case n.kind != kindString:
-		n.copying = true // binary values are decoded, never pointed at
-	case at == 0 && n.keep > 0:
-		n.keep--
-		n.copying = true
-	case at == 0 || len(v.Buf) == 0 || shares:
-		n.copying = false
-		v.ShareBuf(data)
-	case n.copying && n.owned == v && n.ownedAt == len(v.Buf):
-		// still the buffer that this node filled
-	default:
-		n.startCopying(at)
-	}
-}
-
-// startCopying gives the vector a buffer of its own that holds its first at strings.
-func (n *node) startCopying(at int) {
-	n.copying, n.keep = true, keepCopying
-	v := n.v
-	old := v.Buf
-	v.ShareBuf(nil)
-	for i := 0; i < at; i++ {
-		if !v.IsNull(i) {
-			// A slot that a refused record left behind may hold anything.
-			if ref := v.Refs[i]; uint64(ref.Off)+uint64(ref.Len) <= uint64(len(old)) {
-				v.SetBytes(i, old[ref.Off:ref.Off+ref.Len])
-			}
-		}
-	}
-}
-
-// setBytes makes data[i:end] the string at row.
-func (n *node) setBytes(row int, data []byte, i, end int) {
-	if n.copying {
-		n.v.SetBytes(row, data[i:end])
-		return
-	}
-	n.v.Refs[row] = vec.Ref{Off: uint32(i), Len: uint32(end - i)}
-}
-
-// begin returns the vector's own buffer, for a string at row that is not in the chunk as such.
-func (n *node) begin(row int) []byte {
-	if !n.copying {
-		n.startCopying(row)
-	} else if n.kind == kindString {
-		n.keep = keepCopying
-	}
-	return n.v.BeginBytes()
 }
 
 // unbind cuts the elements of lists to those in use and remembers who owns which buffer.
@@ -186,8 +126,8 @@ func (n *node) unbind() {
 			n.v.Kids[0].Resize(n.used)
 		}
 		n.elem.unbind()
-	case n.copying:
-		n.owned, n.ownedAt = n.v, len(n.v.Buf)
+	case n.v.Phys == types.PBytes:
+		n.str.Unbind()
 	}
 }
 

@@ -3,6 +3,7 @@ package jsonrow
 import (
 	"bytes"
 
+	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -61,27 +62,27 @@ func (r *Reader) readString(n *node, row, i int) int {
 		case end < 0:
 			return -1
 		case esc:
-			n.v.EndBytes(row, unescape(n.begin(row), data[i+1:end]))
+			n.str.End(row, unescape(n.str.Begin(row), data[i+1:end]))
 		default:
-			n.setBytes(row, data, i+1, end)
+			n.str.Set(row, data, i+1, end)
 		}
 		return end + 1
 	case c == '{' || c == '[':
 		end := r.Skip(i)
 		if end > 0 {
-			n.v.EndBytes(row, r.compact(n.begin(row), data[i:end]))
+			n.str.End(row, r.compact(n.str.Begin(row), data[i:end]))
 		}
 		return end
 	case r.opts.Tree && (c == '-' || c-'0' <= 9):
 		end, frac := r.number(i)
 		if end > 0 {
-			n.v.EndBytes(row, r.appendNumber(n.begin(row), data[i:end], frac, false))
+			n.str.End(row, r.appendNumber(n.str.Begin(row), data[i:end], frac, false))
 		}
 		return end
 	}
 	end := r.scalar(i)
 	if end > 0 {
-		n.setBytes(row, data, i, end)
+		n.str.Set(row, data, i, end)
 	}
 	return end
 }
@@ -209,7 +210,7 @@ func (r *Reader) store(n *node, row int, tok, text []byte) (ok bool) {
 	switch n.typ.Kind {
 	case types.Boolean:
 		// Anything but true counts as false, as in Java.
-		v.Bool[row], ok = equalFold(types.TrimSpace(text), "true"), true
+		v.Bool[row], ok = spell.EqualFold(types.TrimSpace(text), "true"), true
 	case types.TinyInt, types.SmallInt, types.Int, types.IntervalYearMonth:
 		var x int64
 		limit := int64(1) << 31
@@ -222,7 +223,7 @@ func (r *Reader) store(n *node, row int, tok, text []byte) (ok bool) {
 		if limit == 1<<31 || isText {
 			x, ok = whole(text, isText, true)
 		} else {
-			x, ok = parseInt(text) // no fraction in the narrow types
+			x, ok = spell.ParseInt(text) // no fraction in the narrow types
 		}
 		if ok = ok && x >= -limit && x < limit; ok {
 			v.I32[row] = int32(x)
@@ -231,22 +232,22 @@ func (r *Reader) store(n *node, row int, tok, text []byte) (ok bool) {
 		v.I64[row], ok = whole(text, isText, false)
 	case types.Float:
 		var f float64
-		f, ok = parseFloat(text, 32)
+		f, ok = spell.ParseFloat(text, 32)
 		v.F32[row] = float32(f)
 	case types.Double:
-		v.F64[row], ok = parseFloat(text, 64)
+		v.F64[row], ok = spell.ParseFloat(text, 64)
 	case types.Decimal:
 		ok = r.storeDecimal(n, row, text, isText)
 	case types.Date:
-		v.I32[row], ok = isoDate(text)
+		v.I32[row], ok = spell.ISODate(text)
 	case types.Time:
-		var c clock
-		c, ok = parseClock(text, false, false)
-		v.I32[row] = c.ms / 1000 * 1000 % 86400000 // whole seconds, as in Flink 1.20
+		var c spell.Clock
+		c, ok = spell.ParseClock(text, false, false)
+		v.I32[row] = c.Ms / 1000 * 1000 % 86400000 // whole seconds, as in Flink 1.20
 	case types.Timestamp, types.TimestampLTZ:
 		var ms int64
 		var nanos int32
-		if ms, nanos, ok = parseDateTime(text, r.opts.ISO, n.zone); ok {
+		if ms, nanos, ok = spell.ParseDateTime(text, r.opts.ISO, n.zone); ok {
 			if v.Phys == types.PI64 {
 				v.I64[row] = ms
 			} else {
@@ -259,8 +260,8 @@ func (r *Reader) store(n *node, row int, tok, text []byte) (ok bool) {
 			return true
 		}
 		var buf []byte
-		if buf, ok = appendBase64(n.begin(row), text); ok && isText {
-			v.EndBytes(row, buf)
+		if buf, ok = spell.AppendBase64(n.str.Begin(row), text); ok && isText {
+			n.str.End(row, buf)
 		}
 		ok = ok && isText
 	case types.Null:
@@ -274,7 +275,7 @@ func (r *Reader) storeDecimal(n *node, row int, text []byte, isText bool) bool {
 	if isText {
 		text = types.TrimSpace(text)
 	}
-	if !isDecimal(text) {
+	if !spell.IsDecimal(text) {
 		return false
 	}
 	x, ok := types.ParseDecimal(text, n.typ.Precision, n.typ.Scale)

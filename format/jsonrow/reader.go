@@ -236,7 +236,7 @@ func (r *Reader) value(n *node, row, i int) int {
 		if i < len(data) && data[i] == '"' {
 			end := plain(data, i+1)
 			if end < len(data) && data[end] == '"' {
-				n.setBytes(row, data, i+1, end)
+				n.str.Set(row, data, i+1, end)
 				return end + 1
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -103,7 +104,7 @@ func (w *Writer) value(dst []byte, f *writeField, v *vec.Vec, row int) ([]byte, 
 	case types.Timestamp, types.TimestampLTZ:
 		return w.appendTimestamp(dst, f, v, row), nil
 	case types.Date:
-		dst = AppendDate(append(dst, '"'), v.I32[row])
+		dst = spell.AppendDate(append(dst, '"'), v.I32[row])
 		return append(dst, '"'), nil
 	case types.Time:
 		dst = types.AppendTime(append(dst, '"'), v.I32[row], 0)
@@ -190,46 +191,13 @@ func appendFloat(dst []byte, f float64, size int) []byte {
 }
 
 func (w *Writer) appendDecimal(dst []byte, f *writeField, v *vec.Vec, row int) []byte {
-	x := Decimal(v, row)
-	if w.opts.PlainDecimals {
-		return appendDecimal(dst, x, f.typ.Scale, true)
-	}
-	return appendDecimal(dst, x, f.typ.Scale, false)
-}
-
-// Decimal returns position row of a DECIMAL vector, unscaled.
-func Decimal(v *vec.Vec, row int) types.Int128 {
+	x := types.I128(0)
 	if v.Phys == types.PI64 {
-		return types.I128(v.I64[row])
+		x = types.I128(v.I64[row])
+	} else {
+		x = v.I128[row]
 	}
-	return v.I128[row]
-}
-
-// appendDecimal appends x / 10^scale without trailing zeros: plain, or as BigDecimal.toString.
-func appendDecimal(dst []byte, x types.Int128, scale int, plain bool) []byte {
-	var room [48]byte
-	ds := types.AppendDecimal(room[:0], x, 0)
-	neg := ds[0] == '-'
-	if neg {
-		ds = ds[1:]
-	}
-	if ds[0] == '0' {
-		ds = ds[:0]
-	}
-	if !plain {
-		return appendScaled(dst, ds, scale, neg)
-	}
-	for len(ds) > 0 && ds[len(ds)-1] == '0' {
-		ds = ds[:len(ds)-1]
-		scale--
-	}
-	if len(ds) == 0 {
-		return append(dst, '0')
-	}
-	if neg {
-		dst = append(dst, '-')
-	}
-	return appendPlain(dst, ds, scale)
+	return spell.AppendDecimal(dst, x, f.typ.Scale, w.opts.PlainDecimals)
 }
 
 func (w *Writer) appendTimestamp(dst []byte, f *writeField, v *vec.Vec, row int) []byte {
@@ -244,39 +212,9 @@ func (w *Writer) appendTimestamp(dst []byte, f *writeField, v *vec.Vec, row int)
 	if w.opts.ISO {
 		sep = 'T'
 	}
-	dst = AppendTimestamp(append(dst, '"'), ms, nanos, sep)
+	dst = spell.AppendTimestamp(append(dst, '"'), ms, nanos, sep)
 	if f.typ.Kind == types.TimestampLTZ {
 		dst = append(dst, 'Z')
 	}
 	return append(dst, '"')
-}
-
-// AppendDate appends days since 1970 as Java's ISO_LOCAL_DATE does: a year beyond four digits has
-// a sign.
-func AppendDate(dst []byte, days int32) []byte {
-	if days >= firstSigned {
-		dst = append(dst, '+')
-	}
-	return types.AppendDate(dst, days)
-}
-
-// firstSigned is 10000-01-01.
-const firstSigned = 2932897
-
-// AppendTimestamp appends date and time with sep between them, and as many fractional digits as
-// there are.
-func AppendTimestamp(dst []byte, ms int64, nanos int32, sep byte) []byte {
-	days, rest := types.SplitMs(ms)
-	dst = append(AppendDate(dst, days), sep)
-	dst = types.AppendTime(dst, rest, 0)
-	frac := int64(rest%1000)*1e6 + int64(nanos)
-	if frac == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for unit := int64(1e8); frac > 0; unit /= 10 {
-		dst = append(dst, byte('0'+frac/unit))
-		frac %= unit
-	}
-	return dst
 }

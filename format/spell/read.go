@@ -1,4 +1,4 @@
-package jsonrow
+package spell
 
 import (
 	"math"
@@ -11,7 +11,8 @@ import (
 // view returns b as a string that must not outlive the call it is passed to.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-func equalFold(b []byte, lower string) bool {
+// EqualFold reports whether b is lower, which is in lower case, whatever the case of b.
+func EqualFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
 	}
@@ -26,8 +27,8 @@ func equalFold(b []byte, lower string) bool {
 	return true
 }
 
-// parseInt reads a whole number with an optional sign.
-func parseInt(b []byte) (int64, bool) {
+// ParseInt reads a whole number with an optional sign.
+func ParseInt(b []byte) (int64, bool) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		i++
@@ -39,41 +40,8 @@ func parseInt(b []byte) (int64, bool) {
 	return v, err == nil
 }
 
-// whole reads a BIGINT or (narrow) an INT. A JSON number loses its fraction if it lies in the
-// range of the type; text must be a whole number.
-func whole(b []byte, isText, narrow bool) (int64, bool) {
-	if isText {
-		b = types.TrimSpace(b)
-	}
-	v, ok := parseInt(b)
-	if ok || isText {
-		return v, ok
-	}
-	f, ok := parseFloat(b, 64)
-	low, high := float64(math.MinInt64), float64(math.MaxInt64)
-	if narrow {
-		low, high = math.MinInt32, math.MaxInt32
-	}
-	if !ok || !isFraction(b) || f < low || f > high {
-		return 0, false
-	}
-	if f >= math.MaxInt64 {
-		return math.MaxInt64, true
-	}
-	return int64(f), true
-}
-
-func isFraction(b []byte) bool {
-	for _, c := range b {
-		if c == '.' || c|0x20 == 'e' {
-			return true
-		}
-	}
-	return false
-}
-
-// isDecimal reports whether b is a number as Java's BigDecimal reads it.
-func isDecimal(b []byte) bool {
+// IsDecimal reports whether b is a number as Java's BigDecimal reads it.
+func IsDecimal(b []byte) bool {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		i++
@@ -103,9 +71,9 @@ func isDecimal(b []byte) bool {
 	return i == len(b)
 }
 
-// parseFloat reads what Java's parseDouble and parseFloat do: decimal and hexadecimal numbers,
+// ParseFloat reads what Java's parseDouble and ParseFloat do: decimal and hexadecimal numbers,
 // NaN and Infinity, with an optional f or d behind them and white space around.
-func parseFloat(b []byte, size int) (float64, bool) {
+func ParseFloat(b []byte, size int) (float64, bool) {
 	b = types.TrimSpace(b)
 	unsigned := b
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -124,7 +92,7 @@ func parseFloat(b []byte, size int) (float64, bool) {
 		b = b[:n-1]
 	}
 	hex := len(unsigned) > 2 && unsigned[0] == '0' && unsigned[1]|0x20 == 'x'
-	if !hex && !isDecimal(b) {
+	if !hex && !IsDecimal(b) {
 		return 0, false
 	}
 	for _, c := range b {
@@ -142,12 +110,12 @@ func parseFloat(b []byte, size int) (float64, bool) {
 	return f, true
 }
 
-// clock is a time of day. ms is 86400000 for 24:00:00, which counts as the next day's midnight.
-type clock struct{ ms, nanos int32 }
+// Clock is a time of day. Ms is 86400000 for 24:00:00, which counts as the next day's midnight.
+type Clock struct{ Ms, Nanos int32 }
 
-// parseClock reads HH:mm:ss with up to nine fractional digits; the seconds may be missing where
+// ParseClock reads HH:mm:ss with up to nine fractional digits; the seconds may be missing where
 // short is set, and 24:00:00 is refused where strict is.
-func parseClock(b []byte, short, strict bool) (c clock, ok bool) {
+func ParseClock(b []byte, short, strict bool) (c Clock, ok bool) {
 	var h, m, s int
 	if h, ok = two(b, 0); !ok || len(b) < 5 || b[2] != ':' {
 		return c, false
@@ -171,8 +139,8 @@ func parseClock(b []byte, short, strict bool) (c clock, ok bool) {
 	if m > 59 || s > 59 || h > 24 || h == 24 && (strict || m > 0 || s > 0 || frac > 0) {
 		return c, false
 	}
-	c.ms = int32(h*3600000+m*60000+s*1000) + frac/1e6
-	c.nanos = frac % 1e6
+	c.Ms = int32(h*3600000+m*60000+s*1000) + frac/1e6
+	c.Nanos = frac % 1e6
 	return c, true
 }
 
@@ -200,9 +168,9 @@ func two(b []byte, i int) (int, bool) {
 	return int(b[i]-'0')*10 + int(b[i+1]-'0'), true
 }
 
-// cutDate reads yyyy-MM-dd at the start of b, in days. Years beyond four digits have a sign. A day
+// CutDate reads yyyy-MM-dd at the start of b, in days. Years beyond four digits have a sign. A day
 // up to 31 beyond its month's end is refused where strict is set, else it means the month's end.
-func cutDate(b []byte, strict bool) (days int32, rest []byte, ok bool) {
+func CutDate(b []byte, strict bool) (days int32, rest []byte, ok bool) {
 	i := 0
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		i++
@@ -212,7 +180,7 @@ func cutDate(b []byte, strict bool) (days int32, rest []byte, ok bool) {
 	if n < 4 || n > 7 || n > 4 && i == 0 || n == 4 && i == 1 && b[0] == '+' {
 		return 0, nil, false
 	}
-	year, _ := parseInt(b[i:end])
+	year, _ := ParseInt(b[i:end])
 	if i == 1 && b[0] == '-' {
 		if year == 0 {
 			return 0, nil, false
@@ -237,17 +205,17 @@ func cutDate(b []byte, strict bool) (days int32, rest []byte, ok bool) {
 	return types.DaysFromCivil(int(year), month, day), b[6:], true
 }
 
-func isoDate(b []byte) (int32, bool) {
-	days, rest, ok := cutDate(b, true)
+func ISODate(b []byte) (int32, bool) {
+	days, rest, ok := CutDate(b, true)
 	return days, ok && len(rest) == 0
 }
 
-// parseDateTime reads a timestamp as Flink's formats do: date and time separated by a space, or
+// ParseDateTime reads a timestamp as Flink's formats do: date and time separated by a space, or
 // (iso) a T; zone wants a Z behind it. Of the four formatters that Flink puts together only that
 // of ISO without zone is strict about dates.
-func parseDateTime(b []byte, iso, zone bool) (ms int64, nanos int32, ok bool) {
+func ParseDateTime(b []byte, iso, zone bool) (ms int64, nanos int32, ok bool) {
 	strict := iso && !zone
-	days, b, ok := cutDate(b, strict)
+	days, b, ok := CutDate(b, strict)
 	if !ok || len(b) < 2 {
 		return 0, 0, false
 	}
@@ -261,8 +229,8 @@ func parseDateTime(b []byte, iso, zone bool) (ms int64, nanos int32, ok bool) {
 		}
 		b = b[:len(b)-1]
 	}
-	c, ok := parseClock(b, iso, strict)
-	return int64(days)*86400000 + int64(c.ms), c.nanos, ok
+	c, ok := ParseClock(b, iso, strict)
+	return int64(days)*86400000 + int64(c.Ms), c.Nanos, ok
 }
 
 const base64Pad, base64Bad = 64, 255
@@ -278,9 +246,9 @@ var base64Code = func() (t [256]byte) {
 	return t
 }()
 
-// appendBase64 decodes b, in groups of four characters with white space allowed between groups.
+// AppendBase64 decodes b, in groups of four characters with white space allowed between groups.
 // ok is false for anything else.
-func appendBase64(dst, b []byte) (out []byte, ok bool) {
+func AppendBase64(dst, b []byte) (out []byte, ok bool) {
 	for len(b) > 0 {
 		if b[0] <= ' ' {
 			b = b[1:]
@@ -304,4 +272,11 @@ func appendBase64(dst, b []byte) (out []byte, ok bool) {
 		}
 	}
 	return dst, true
+}
+
+func digits(data []byte, i int) int {
+	for i < len(data) && data[i]-'0' <= 9 {
+		i++
+	}
+	return i
 }

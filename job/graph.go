@@ -32,7 +32,7 @@ func (j *Job) layout() (of []*task, exchanged map[[2]int]bool) {
 	}
 	for i, n := range nodes {
 		group[i] = i
-		par[i] = j.parallelism(n)
+		par[i] = j.parallelism(n, par)
 		moves := make([]bool, len(n.Inputs))
 		for k, e := range n.Inputs {
 			moves[k] = par[e.From] != par[i] || par[i] > 1 && e.Dist != plan.Forward
@@ -66,10 +66,19 @@ func (j *Job) layout() (of []*task, exchanged map[[2]int]bool) {
 	return of, exchanged
 }
 
-func (j *Job) parallelism(n *plan.Node) int {
+// parallelism is the number of subtasks of n; par holds those of the nodes before it. A node
+// that is told nothing and whose input stays where it is has as many as its input.
+func (j *Job) parallelism(n *plan.Node, par []int) int {
 	p := n.Parallelism
 	if p <= 0 {
 		p = j.o.Parallelism
+		forward := len(n.Inputs) > 0
+		for _, e := range n.Inputs {
+			forward = forward && e.Dist == plan.Forward && par[e.From] == par[n.Inputs[0].From]
+		}
+		if forward {
+			p = par[n.Inputs[0].From]
+		}
 	}
 	for _, e := range n.Inputs {
 		if e.Dist == plan.Single {

@@ -164,3 +164,6 @@ func openSink(t *connector.Table, c connector.SinkConfig) (connector.Sink, error
 	}
 	return s, nil
 }
+
+// Bounded reports whether the job ends by itself.
+func (j *Job) Bounded() bool { return !j.unbounded() }

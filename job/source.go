@@ -209,7 +209,10 @@ func (s *sourceRun) openSplit(ctx context.Context, r *splitRun) error {
 	if !ok {
 		return s.stopped(r)
 	}
-	r.hold = r.wms[0]
+	// The first row waits, so the clock may go up to just before what the row will show.
+	if r.hold = r.wms[0]; r.hold > vec.MinTime {
+		s.clock.advance(r.cs, r.hold-1)
+	}
 	if s.opened > maxOpen {
 		s.opened--
 		return r.park()

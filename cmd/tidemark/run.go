@@ -1,0 +1,315 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-stream/tidemark/engine"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/internal/show"
+	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/sql/ast"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(r) }
+
+func runCommand() *cobra.Command {
+	var s settings
+	var output string
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "run FILE.sql",
+		Short: "Run a SQL script",
+		Long: `Run every statement of a script. Rows go to standard output, everything else to standard
+error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := readScript(args[0])
+			if err != nil {
+				return err
+			}
+			return s.run(c.Context(), args[0], text, output, quiet)
+		},
+	}
+	s.flags(c)
+	c.Flags().StringVarP(&output, "output", "o", "table", "how rows are printed: table, json, csv or changelog")
+	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
+	return c
+}
+
+func sqlCommand() *cobra.Command {
+	var s settings
+	var output, text string
+	c := &cobra.Command{
+		Use:   "sql -e 'SELECT ...'",
+		Short: "Run a line of SQL",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if text == "" {
+				return fmt.Errorf("give the SQL with -e 'SELECT ...', or run a file with tidemark run FILE.sql")
+			}
+			return s.run(c.Context(), "line", text, output, true)
+		},
+	}
+	s.flags(c)
+	c.Flags().StringVarP(&text, "execute", "e", "", "the SQL")
+	c.Flags().StringVarP(&output, "output", "o", "table", "how rows are printed: table, json, csv or changelog")
+	return c
+}
+
+// run runs a script with everything that a person sees.
+func (s *settings) run(ctx context.Context, name, text, output string, quiet bool) error {
+	o, err := s.engineOptions()
+	if err != nil {
+		return err
+	}
+	v := &view{output: output, quiet: quiet, line: show.NewLine(os.Stderr), file: name}
+	switch output {
+	case "table", "json", "csv", "changelog":
+	default:
+		return fmt.Errorf("--output cannot be '%s'; it is one of table, json, csv, changelog", output)
+	}
+	v.stdout = &lines{w: v.line.Writer(os.Stdout)}
+	v.stderr = &lines{w: v.line.Writer(os.Stderr)}
+	o.Stdout, o.Stderr = v.stdout, v.stderr
+	// Ctrl-C stops jobs cleanly; a second one ends the process at once.
+	jobs := context.WithoutCancel(ctx)
+	go func() {
+		<-ctx.Done()
+		v.stop()
+	}()
+	err = engine.New(o).Script(jobs, name, text, engine.Handler{
+		Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows, JobEnded: v.ended, Warn: v.warn,
+	})
+	v.line.Clear()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error: "+err.Error())
+		return &quietError{err}
+	}
+	return nil
+}
+
+func (s *settings) engineOptions() (engine.Options, error) {
+	set, err := pairs("set", s.set)
+	if err != nil {
+		return engine.Options{}, err
+	}
+	define, err := pairs("define", s.define)
+	return engine.Options{Override: set, Define: define}, err
+}
+
+// lines keeps whole writes of several goroutines apart.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
+// view is what a person sees of a script's run.
+type view struct {
+	output         string
+	quiet          bool
+	file           string
+	line           *show.Line
+	stdout, stderr *lines
+	mu             sync.Mutex
+	jobs           []*engine.Run
+	printers       map[*engine.Run]rowPrinter
+	stopped        bool
+}
+
+func (v *view) stop() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.stopped = true
+	for _, j := range v.jobs {
+		j.Stop()
+	}
+}
+
+func (v *view) warn(msg string) { fmt.Fprintln(v.stderr, "warning: "+msg) }
+
+func (v *view) message(_ ast.Statement, msg string) {
+	if msg != "" && msg != "OK" && !v.quiet {
+		fmt.Fprintln(v.stderr, msg)
+	}
+}
+
+// table prints the rows of SHOW and its kin; a single text (EXPLAIN, SHOW CREATE) is printed as
+// it is.
+func (v *view) table(_ ast.Statement, s types.Schema, rows [][]types.Value) error {
+	if s.Len() == 1 && len(rows) == 1 {
+		if text, ok := rows[0][0].(string); ok && strings.Contains(text, "\n") {
+			_, err := fmt.Fprintln(v.stdout, strings.TrimRight(text, "\n"))
+			return err
+		}
+	}
+	t := show.NewTable(v.stdout, s)
+	for _, r := range rows {
+		cells := make([]string, len(r))
+		for i, x := range r {
+			cells[i] = "NULL"
+			if x != nil {
+				cells[i] = fmt.Sprint(x)
+			}
+		}
+		if err := t.Add(cells); err != nil {
+			return err
+		}
+	}
+	return t.Close()
+}
+
+func (v *view) started(j *engine.Run) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.jobs = append(v.jobs, j)
+	if v.stopped {
+		j.Stop()
+	}
+	if j.Select != nil {
+		if v.printers == nil {
+			v.printers = map[*engine.Run]rowPrinter{}
+		}
+		p, err := newRowPrinter(v, j)
+		if err != nil {
+			j.Kill(err)
+			return
+		}
+		v.printers[j] = p
+	}
+	go v.watch(j)
+}
+
+func (v *view) rows(j *engine.Run, b *vec.Batch) error { return v.printers[j].rows(b) }
+
+// watch shows the progress of j until it ends.
+func (v *view) watch(j *engine.Run) {
+	t := time.NewTicker(v.line.Every())
+	defer t.Stop()
+	var last job.Status
+	for {
+		select {
+		case <-j.Done():
+			return
+		case <-t.C:
+			if v.quiet {
+				continue
+			}
+			s := j.Status()
+			v.line.Set(progress(s, last))
+			last = s
+		}
+	}
+}
+
+// progress is the line that shows a running job.
+func progress(s, last job.Status) string {
+	rate := float64(s.RowsRead-last.RowsRead) / max(0.001, (s.Elapsed-last.Elapsed).Seconds())
+	out := fmt.Sprintf("%s  %s rows in (%s/s)  %s out", show.Duration(s.Elapsed), show.Count(s.RowsRead),
+		show.Short(rate), show.Count(s.RowsOut))
+	if s.Timed {
+		out += "  watermark " + show.Time(s.Watermark)
+		if s.Watermark != vec.MinTime && s.Watermark != vec.MaxTime {
+			if lag := time.Since(time.UnixMilli(s.Watermark)); lag > 0 {
+				out += "  lag " + show.Duration(lag)
+			}
+		}
+	}
+	out += fmt.Sprintf("  late %s", show.Count(s.Late))
+	if s.Dead > 0 {
+		out += fmt.Sprintf("  dead letters %s", show.Count(s.Dead))
+	}
+	if idle := idleSplits(s); idle > 0 {
+		out += fmt.Sprintf("  idle splits %d of %d", idle, len(s.Splits))
+	}
+	return out
+}
+
+func idleSplits(s job.Status) int {
+	n := 0
+	for _, sp := range s.Splits {
+		if sp.Idle {
+			n++
+		}
+	}
+	return n
+}
+
+// ended closes the output of j and prints its account.
+func (v *view) ended(j *engine.Run, r *job.Report, err error) {
+	v.mu.Lock()
+	p := v.printers[j]
+	v.mu.Unlock()
+	if p != nil {
+		if e := p.close(); e != nil && err == nil {
+			v.warn(e.Error())
+		}
+	}
+	v.line.Clear()
+	if err != nil || r == nil {
+		return
+	}
+	if !v.quiet {
+		account(v.stderr, v.file, r)
+	}
+	for _, u := range r.Unbalanced {
+		v.warn("the books do not balance: " + u)
+	}
+}
+
+// account prints what became of every row.
+func account(w io.Writer, file string, r *job.Report) {
+	word := "finished"
+	if r.Stopped {
+		word = "stopped"
+	}
+	secs := max(r.Elapsed.Seconds(), 0.001)
+	fmt.Fprintf(w, "%s %s in %s: %s in", filepath.Base(file), word, show.Duration(r.Elapsed), show.Plural(r.RowsRead, "row", "rows"))
+	if r.Bytes > 0 {
+		fmt.Fprintf(w, " (%s)", show.Bytes(r.Bytes))
+	}
+	fmt.Fprintf(w, ", %s/s, %s out\n", show.Short(float64(r.RowsRead)/secs), show.Plural(r.RowsOut, "row", "rows"))
+	for _, b := range r.Nodes {
+		out := fmt.Sprintf("  %-44s %14s in %14s out", label(b.Node.Label), show.Count(b.RowsIn), show.Count(b.RowsOut))
+		for why, n := range b.Drops {
+			if n > 0 {
+				out += fmt.Sprintf("  %s %s", show.Count(n), op.DropReason(why))
+			}
+		}
+		fmt.Fprintln(w, out)
+	}
+	if r.Skipped > 0 {
+		fmt.Fprintf(w, "%s could not be decoded and were skipped (ignore-parse-errors); a dead-letter output would keep them.\n",
+			show.Plural(r.Skipped, "record", "records"))
+	}
+	if r.Dead > 0 {
+		fmt.Fprintf(w, "%s went to the dead-letter output.\n", show.Plural(r.Dead, "record or row", "records or rows"))
+	}
+	if r.Late > 0 {
+		fmt.Fprintf(w, "%s came after their windows had closed and were dropped (numLateRecordsDropped). A larger delay in\n"+
+			"WATERMARK FOR keeps more of them and makes results later.\n", show.Plural(r.Late, "late row", "late rows"))
+	}
+}
+
+func label(s string) string {
+	if r := []rune(s); len(r) > 44 {
+		return string(r[:43]) + "\u2026"
+	}
+	return s
+}

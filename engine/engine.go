@@ -1,0 +1,340 @@
+// Package engine turns SQL text into running jobs: it parses a script, executes its statements in
+// a session, runs the jobs they make, and hands rows and news to a Handler.
+//
+// An Engine may be used from several goroutines; each Run has a session of its own.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	_ "github.com/tidemark-stream/tidemark/expr/fn" // the function library
+	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql"
+	"github.com/tidemark-stream/tidemark/sql/ast"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/parse"
+	"github.com/tidemark-stream/tidemark/sql/sqlerr"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Options is how an engine runs SQL. The zero value is ready.
+type Options struct {
+	// Config holds settings as SET would make them; they stand before those of a script, and
+	// Override after: a SET of the script does not change them.
+	Config, Override map[string]string
+	// Define replaces ${NAME} in scripts.
+	Define map[string]string
+	// Stdout and Stderr take what print sinks write (default: the process's).
+	Stdout, Stderr connector.Printer
+	// Dir is what relative paths start at (default: the working directory).
+	Dir string
+	// BatchRows is the number of rows of a full batch; results do not depend on it.
+	BatchRows int
+	// Now is the clock (default: the wall clock). Seed makes random functions and made-up rows
+	// repeatable.
+	Now  func() time.Time
+	Seed uint64
+}
+
+// Engine runs SQL.
+type Engine struct{ o Options }
+
+// New returns an engine.
+func New(o Options) *Engine {
+	if o.Stdout == nil {
+		o.Stdout = &lockedFile{f: os.Stdout}
+	}
+	if o.Stderr == nil {
+		o.Stderr = &lockedFile{f: os.Stderr}
+	}
+	return &Engine{o}
+}
+
+// lockedFile keeps the lines of several writers whole.
+type lockedFile struct {
+	mu sync.Mutex
+	f  *os.File
+}
+
+func (l *lockedFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f.Write(p)
+}
+
+// Handler receives what a script produces. Calls for one statement do not overlap; those for
+// jobs that run at the same time may. Every field may be nil.
+type Handler struct {
+	// Table takes the result of SHOW, DESCRIBE, EXPLAIN and the like.
+	Table func(st ast.Statement, s types.Schema, rows [][]types.Value) error
+	// Message takes the answer of statements without rows.
+	Message func(st ast.Statement, msg string)
+	// JobStarted is told of each job; the job may be watched and stopped.
+	JobStarted func(j *Run)
+	// Rows takes rows of a bare SELECT; b is valid during the call.
+	Rows func(j *Run, b *vec.Batch) error
+	// JobEnded gets the closing account, also of a job that failed.
+	JobEnded func(j *Run, r *job.Report, err error)
+	// Warn takes messages that are not errors.
+	Warn func(msg string)
+}
+
+// Run is one job of a script.
+type Run struct {
+	*job.Job
+	Plan      *plan.Plan
+	Statement ast.Statement
+	// Select is the schema and mode of a bare SELECT's rows; nil for jobs that write tables.
+	Select *plan.Node
+	Config *catalog.Config
+	// Bounded says that the job ends by itself.
+	Bounded bool
+}
+
+// Script runs every statement of a script in order, in a session of its own, until the last job
+// has ended. A job whose sources are all bounded ends before the next statement starts; others
+// go on while the following statements run. name is the script's file name for messages and the
+// job's name. The error is a *ScriptError where the text is at fault.
+func (e *Engine) Script(ctx context.Context, name, text string, h Handler) error {
+	text, err := parse.Substitute(text, e.o.Define)
+	if err != nil {
+		return scriptError(name, text, err)
+	}
+	stmts, err := parse.Script(text)
+	if err != nil {
+		return scriptError(name, text, err)
+	}
+	r := &scriptRun{e: e, h: h, name: name, text: text}
+	if r.session, err = e.session(name, text, h); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, st := range stmts {
+		if err = r.statement(ctx, cancel, st); err != nil {
+			cancel(err)
+			break
+		}
+	}
+	r.wg.Wait()
+	if err == nil {
+		err = r.failed()
+	}
+	return scriptError(name, text, err)
+}
+
+// scriptRun is a script being run.
+type scriptRun struct {
+	e          *Engine
+	h          Handler
+	name, text string
+	session    *sql.Session
+	wg         sync.WaitGroup
+	mu         sync.Mutex
+	err        error
+}
+
+func (r *scriptRun) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (e *Engine) session(name, text string, h Handler) (*sql.Session, error) {
+	s := sql.NewSession(sql.SessionOptions{File: name, Text: text, Now: e.o.Now, Seed: e.o.Seed, Warn: h.Warn})
+	for k, v := range e.o.Config {
+		if err := s.Config().Set(k, v); err != nil {
+			return nil, err
+		}
+	}
+	for k, v := range e.o.Override {
+		if err := s.Config().Set(k, v); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// overridden reports whether st is a SET or RESET of a key that the caller has fixed.
+func (e *Engine) overridden(st ast.Statement) bool {
+	set, ok := st.(*ast.Set)
+	if !ok || set.Key == "" {
+		return false
+	}
+	_, fixed := e.o.Override[set.Key]
+	return fixed
+}
+
+func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFunc, st ast.Statement) error {
+	if r.e.overridden(st) {
+		return nil
+	}
+	res, err := r.session.Execute(st)
+	if err != nil {
+		return err
+	}
+	switch {
+	case res.Plan != nil:
+		return r.job(ctx, cancel, st, res.Plan)
+	case res.Schema.Len() > 0:
+		if r.h.Table != nil {
+			return r.h.Table(st, res.Schema, res.Rows)
+		}
+	case r.h.Message != nil:
+		r.h.Message(st, res.Message)
+	}
+	return nil
+}
+
+// job starts a job and, if it ends by itself, waits for it.
+func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st ast.Statement, p *plan.Plan) error {
+	cfg := r.session.Config()
+	run := &Run{Plan: p, Statement: st, Config: cfg}
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
+			run.Select = p.Nodes[n.Inputs[0].From]
+		}
+	}
+	o := r.e.jobOptions(r.session, cfg, r.h)
+	started := make(chan struct{})
+	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+		<-started
+		if r.h.Rows == nil {
+			return nil
+		}
+		return r.h.Rows(run, b)
+	}
+	j, err := job.Start(ctx, p, o)
+	if err != nil {
+		close(started)
+		return err
+	}
+	run.Job, run.Bounded = j, j.Bounded()
+	if r.h.JobStarted != nil {
+		r.h.JobStarted(run)
+	}
+	close(started)
+	if run.Bounded {
+		return r.wait(run)
+	}
+	r.wg.Add(1)
+	go func() {
+		defer r.wg.Done()
+		if err := r.wait(run); err != nil {
+			r.mu.Lock()
+			if r.err == nil {
+				r.err = err
+			}
+			r.mu.Unlock()
+			cancel(err)
+		}
+	}()
+	return nil
+}
+
+func (r *scriptRun) wait(run *Run) error {
+	report, err := run.Wait()
+	if r.h.JobEnded != nil {
+		r.h.JobEnded(run, report, err)
+	}
+	return err
+}
+
+// jobOptions reads the session's configuration.
+func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.Options {
+	o := job.Options{Env: cfg.Env(), Stdout: e.o.Stdout, Stderr: e.o.Stderr, BatchRows: e.o.BatchRows,
+		Resolve: e.resolve, Seed: e.o.Seed, Warn: h.Warn,
+		Parallelism:    int(cfg.Int("parallelism.default")),
+		MaxParallelism: int(cfg.Int("pipeline.max-parallelism")),
+		IdleTimeout:    30 * time.Second,
+	}
+	if _, set := cfg.All()["table.exec.source.idle-timeout"]; set {
+		if o.IdleTimeout = cfg.Duration("table.exec.source.idle-timeout"); o.IdleTimeout == 0 {
+			o.IdleTimeout = -1
+		}
+	}
+	if d := cfg.Duration("execution.checkpointing.interval"); d > 0 {
+		o.EpochInterval = d
+	}
+	o.DeadLetterSink = func(name string) (connector.Sink, types.Schema, error) {
+		return e.deadLetterSink(s, name)
+	}
+	return o
+}
+
+// deadLetterSink opens the table that a 'dead-letter.table' names.
+func (e *Engine) deadLetterSink(s *sql.Session, name string) (connector.Sink, types.Schema, error) {
+	t, ok := s.Catalog().Lookup(strings.Split(name, ".")).(*catalog.Table)
+	if !ok {
+		return nil, types.Schema{}, fmt.Errorf("there is no table '%s'", name)
+	}
+	spec := t.Spec(nil)
+	schema := spec.Schema()
+	for _, f := range schema.Fields {
+		i := job.DeadLetterColumns.Index(f.Name)
+		if i < 0 {
+			return nil, schema, fmt.Errorf("column '%s' of dead-letter table '%s' is none of %s", f.Name, name,
+				strings.Join(job.DeadLetterColumns.Names(), ", "))
+		}
+		want := job.DeadLetterColumns.Fields[i].Type
+		if f.Type.Phys() != want.Phys() {
+			return nil, schema, fmt.Errorf("column '%s' of dead-letter table '%s' must be %s, not %s", f.Name, name, want, f.Type)
+		}
+	}
+	f := connector.Lookup(spec.Connector)
+	if f == nil || f.NewSink == nil {
+		return nil, schema, fmt.Errorf("table '%s' cannot be written", name)
+	}
+	sink, err := f.NewSink(connector.SinkConfig{Table: spec, Schema: schema, Mode: types.InsertOnly,
+		Options: option.Of(spec.Options, f.Options, connector.CommonOptions), Resolve: e.resolve,
+		Stdout: e.o.Stdout, Stderr: e.o.Stderr})
+	return sink, schema, err
+}
+
+func (e *Engine) resolve(p string) string {
+	if filepath.IsAbs(p) || e.o.Dir == "" {
+		return p
+	}
+	return filepath.Join(e.o.Dir, p)
+}
+
+// ScriptError is an error with the place in the script that it is about.
+type ScriptError struct {
+	File, Text string
+	Err        error
+}
+
+// Error implements error: file:line:column, the line with the text underlined, the cause and what
+// to write instead.
+func (e *ScriptError) Error() string {
+	var se *sqlerr.Error
+	if errors.As(e.Err, &se) {
+		return se.Render(e.File, e.Text)
+	}
+	var re *job.RowError
+	if errors.As(e.Err, &re) && re.Pos.End > re.Pos.Start {
+		return sqlerr.New(sqlerr.Span{Start: re.Pos.Start, End: re.Pos.End}, "%s", e.Err).Render(e.File, e.Text)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ScriptError) Unwrap() error { return e.Err }
+
+func scriptError(file, text string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ScriptError{File: file, Text: text, Err: err}
+}

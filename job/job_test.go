@@ -1,0 +1,232 @@
+package job_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	_ "github.com/tidemark-stream/tidemark/connector/all" // formats and files
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// readings is a plan that reads (k BIGINT, ts TIMESTAMP(3)) from path, exchanges by k where keyed,
+// and collects.
+func readings(path string, dist plan.Distribution, ordered bool, options map[string]string) *plan.Plan {
+	k := types.Field{Name: "k", Type: types.BigIntType}
+	ts := types.Field{Name: "ts", Type: types.TimestampType(3)}
+	t := &connector.Table{Name: "readings", Connector: "filesystem", Columns: []types.Field{k, ts},
+		Options: map[string]string{"connector": "filesystem", "path": path, "format": "json"}}
+	for o, v := range options {
+		t.Options[o] = v
+	}
+	cols := []expr.Expr{&expr.Column{Index: 0, Name: "k", T: k.Type}, &expr.Column{Index: 1, Name: "ts", T: ts.Type}}
+	s := types.NewSchema(k, ts)
+	src := &plan.Node{ID: 0, Schema: s, Mode: types.InsertOnly, RowTime: 1, NeedStamps: true, NeedPos: true, Label: "Source",
+		Op: &plan.Source{Table: t, Columns: []int{0, 1}, Project: cols, RowTime: 1, Limit: -1,
+			Watermark: &expr.Call{Fn: "CAST", T: types.BigIntType, Args: []expr.Expr{cols[0]}}}}
+	src.Op.(*plan.Source).Watermark = cols[0] // the key is the watermark: easy to say in a test
+	calc := &plan.Node{ID: 1, Schema: s, Mode: types.InsertOnly, RowTime: 1, Label: "Calc", Op: &plan.Calc{},
+		Inputs: []plan.Edge{{From: 0, Dist: dist, Keys: []int{0}, Ordered: ordered}}}
+	sink := &plan.Node{ID: 2, Schema: s, Mode: types.InsertOnly, RowTime: -1, Label: "Sink", Op: &plan.Sink{Collect: true},
+		Inputs: []plan.Edge{{From: 1}}}
+	return &plan.Plan{Nodes: []*plan.Node{src, calc, sink}}
+}
+
+func write(t *testing.T, dir, name string, lines ...string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rec(k int) string { return fmt.Sprintf(`{"k":%d,"ts":"2024-01-01 00:00:00.000"}`, k) }
+
+// collect runs p and returns k@stamp of every row, in the order of arrival.
+func collect(t *testing.T, p *plan.Plan, o job.Options) ([]string, *job.Report, error) {
+	t.Helper()
+	var mu sync.Mutex
+	var got []string
+	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		b.Each(func(i int) {
+			s := "-"
+			if st := b.Stamp(i); st != vec.MinTime {
+				s = fmt.Sprint(st)
+			}
+			got = append(got, fmt.Sprintf("%d@%s", b.Cols[0].I64[i], s))
+		})
+		return nil
+	}
+	j, err := job.Start(context.Background(), p, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := j.Wait()
+	return got, r, err
+}
+
+func TestJob_StampsBySplit(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.json", rec(10), rec(5), rec(30))
+	for _, batch := range []int{1, 2, 100} {
+		got, r, err := collect(t, readings(dir, plan.Forward, false, nil), job.Options{BatchRows: batch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := strings.Join(got, " "); s != "10@- 5@10 30@10" {
+			t.Errorf("batch %d: %s", batch, s)
+		}
+		if len(r.Unbalanced) > 0 || r.RowsRead != 3 || r.RowsOut != 3 {
+			t.Errorf("batch %d: %v, read %d, out %d", batch, r.Unbalanced, r.RowsRead, r.RowsOut)
+		}
+	}
+}
+
+func TestJob_OrderedMergeIsTheSameForEveryParallelism(t *testing.T) {
+	dir := t.TempDir()
+	var lines [5][]string
+	x := uint64(1)
+	for i := range 3000 {
+		x = x*6364136223846793005 + 1442695040888963407
+		f := int(x>>33) % 5
+		lines[f] = append(lines[f], rec(i-int(x>>40)%50))
+	}
+	for f, ls := range lines {
+		write(t, dir, fmt.Sprintf("%d.json", f), ls...)
+	}
+	var first string
+	for _, par := range []int{1, 2, 3} {
+		for _, batch := range []int{1, 7, 512} {
+			p := readings(dir, plan.Single, true, nil)
+			got, _, err := collect(t, p, job.Options{Parallelism: par, BatchRows: batch})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := strings.Join(got, " ")
+			if first == "" {
+				first = s
+			}
+			if s != first {
+				want := strings.Split(first, " ")
+				for i := range got {
+					if i >= len(want) || got[i] != want[i] {
+						t.Fatalf("parallelism %d, batch %d: row %d of %d is %s, want %s", par, batch, i, len(got), got[i], want[min(i, len(want)-1)])
+					}
+				}
+				t.Fatalf("parallelism %d, batch %d: %d rows of %d", par, batch, len(got), len(want))
+			}
+		}
+	}
+}
+
+func TestJob_HashKeepsEveryRow(t *testing.T) {
+	dir := t.TempDir()
+	for f := range 4 {
+		var lines []string
+		for i := range 2500 {
+			lines = append(lines, rec(f*2500+i))
+		}
+		write(t, dir, fmt.Sprintf("%d.json", f), lines...)
+	}
+	got, r, err := collect(t, readings(dir, plan.Hash, false, nil), job.Options{Parallelism: 3, BatchRows: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, g := range got {
+		k, _, _ := strings.Cut(g, "@")
+		seen[k] = true
+	}
+	if len(got) != 10000 || len(seen) != 10000 || len(r.Unbalanced) > 0 {
+		t.Errorf("%d rows, %d different; %v", len(got), len(seen), r.Unbalanced)
+	}
+}
+
+func TestJob_ManyFilesWaitForTheirTurn(t *testing.T) {
+	dir := t.TempDir()
+	const files = 150
+	for f := range files {
+		write(t, dir, fmt.Sprintf("%03d.json", f), rec(f*10), rec(f*10+1), rec(f*10+2))
+	}
+	got, _, err := collect(t, readings(dir, plan.Forward, false, nil), job.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 3*files {
+		t.Fatalf("%d rows", len(got))
+	}
+	for i := 3; i < len(got); i += 3 {
+		if !strings.HasPrefix(got[i], fmt.Sprintf("%d@", i/3*10)) {
+			t.Fatalf("row %d is %s: files are not read in the order of their time", i, got[i])
+		}
+	}
+}
+
+func TestJob_BadRecord(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.json", rec(1), `{"k": oops`, rec(2), `{"k":3,"ts":null}`)
+	_, _, err := collect(t, readings(dir, plan.Forward, false, nil), job.Options{})
+	if err == nil || !strings.Contains(err.Error(), "a.json, byte 39") || !strings.Contains(err.Error(), "dead-letter.path") {
+		t.Errorf("the job does not say where it stopped and what to do: %v", err)
+	}
+	dead := filepath.Join(dir, "_dead")
+	got, r, err := collect(t, readings(dir, plan.Forward, false, map[string]string{"dead-letter.path": dead}), job.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := strings.Join(got, " "); s != "1@- 2@1" {
+		t.Errorf("rows %s", s)
+	}
+	src := r.Nodes[0]
+	if src.RowsIn != 4 || src.RowsOut != 2 || src.Drops[op.DropDeadLetter] != 2 || len(r.Unbalanced) > 0 {
+		t.Errorf("books: in %d, out %d, dead %d, %v", src.RowsIn, src.RowsOut, src.Drops[op.DropDeadLetter], r.Unbalanced)
+	}
+	files, _ := filepath.Glob(dead + "/*.jsonl")
+	if len(files) != 1 {
+		t.Fatalf("dead-letter files: %v", files)
+	}
+	text, _ := os.ReadFile(files[0])
+	for _, want := range []string{`"record":"{\"k\": oops"`, `"position":39`, `"split":`, `event time is NULL`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the dead letters lack %s:\n%s", want, text)
+		}
+	}
+}
+
+func TestJob_WatchedFolderStops(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.json", rec(1))
+	p := readings(dir, plan.Forward, false, map[string]string{"source.monitor-interval": "1 ms"})
+	rows := make(chan int, 10)
+	j, err := job.Start(context.Background(), p, job.Options{Collect: func(_ *plan.Node, b *vec.Batch) error {
+		rows <- b.Rows()
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-rows
+	write(t, dir, ".b", rec(2), rec(3))
+	if err := os.Rename(filepath.Join(dir, ".b"), filepath.Join(dir, "b.json")); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-rows; n != 2 {
+		t.Errorf("%d rows of the new file", n)
+	}
+	j.Stop()
+	r, err := j.Wait()
+	if err != nil || !r.Stopped || r.RowsOut != 3 {
+		t.Errorf("stopped %v, %d rows out, %v", r.Stopped, r.RowsOut, err)
+	}
+}

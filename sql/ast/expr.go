@@ -120,7 +120,8 @@ type Unary struct {
 // Binary is an infix operator, in upper case: + - * / % || = <> < <= > >= AND
 // OR; OVERLAPS, CONTAINS, EQUALS, PRECEDES, SUCCEEDS, IMMEDIATELY PRECEDES,
 // IMMEDIATELY SUCCEEDS on periods; MEMBER OF, SUBMULTISET OF, MULTISET UNION
-// [ALL], MULTISET INTERSECT [ALL], MULTISET EXCEPT [ALL] on multisets.
+// ALL|DISTINCT, MULTISET INTERSECT ALL|DISTINCT, MULTISET EXCEPT ALL|DISTINCT on
+// multisets.
 type Binary struct {
 	Span
 	Op     string
@@ -297,8 +298,9 @@ type Symbol struct {
 	Word string // in upper case
 }
 
-// TableArg is a table as an argument of a table function: TABLE t, a query in
-// parentheses, or a name followed by PARTITION BY. Either Name or Query is set.
+// TableArg is a table as an argument of a table function: TABLE t, or a name or
+// a query in parentheses followed by PARTITION BY. Either Name or Query is set. A
+// query without clauses is a Subquery instead.
 type TableArg struct {
 	Span
 	Name        *Name

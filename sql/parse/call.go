@@ -46,8 +46,8 @@ func (p *parser) call(name *ast.Name, start int) *ast.FuncCall {
 		f.All = true
 	}
 	if !p.atOp(")") {
-		if p.atOp("*") && isOp(p.ahead(1), ")") {
-			f.Args = []ast.Expr{p.primary()}
+		if p.atOp("*") && isOp(p.ahead(1), ")") && !f.Distinct {
+			f.Args = []ast.Expr{p.star()}
 		} else {
 			p.list(func() { f.Args = append(f.Args, p.argument()) })
 		}
@@ -65,6 +65,8 @@ func (p *parser) call(name *ast.Name, start int) *ast.FuncCall {
 	f.Span = p.span(start)
 	return f
 }
+
+func (p *parser) star() ast.Expr { return &ast.Star{Span: p.advance().span()} }
 
 // nullTreatment parses IGNORE NULLS or RESPECT NULLS, which may stand inside or
 // behind the parentheses.
@@ -197,6 +199,10 @@ func (p *parser) tableArgRest(a *ast.TableArg, start int) ast.Expr {
 		p.expect("SEMANTICS")
 	}
 	a.Span = p.span(start)
+	if a.Query != nil && a.PartitionBy == nil && a.OrderBy == nil && a.Semantics == "" {
+		// A mere query needs no wrapping: it is the same as one in parentheses.
+		return &ast.Subquery{Span: a.Span, Query: a.Query}
+	}
 	return a
 }
 

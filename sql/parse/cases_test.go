@@ -49,6 +49,7 @@ func TestCases_Scripts(t *testing.T) {
 			continue
 		}
 		statements += len(list)
+		checkScript(t, src)
 	}
 	t.Logf("%d statements in %d scripts", statements, len(files))
 }
@@ -71,6 +72,7 @@ func TestCases_Expressions(t *testing.T) {
 			_, err := Expr(src)
 			switch {
 			case err == nil:
+				checkExpr(t, src)
 			case name == "scalar.tsv":
 				t.Error(sqlerr.Render(err, name, src))
 			default:

@@ -64,19 +64,22 @@ func (p *parser) checkPrefix(c createPrefix, kind string, at ast.Span) {
 }
 
 func (p *parser) ifNotExists() bool {
-	if !p.accept("IF") {
+	return p.ifWords("NOT", "EXISTS")
+}
+
+// ifWords parses IF and these words. IF is also an ordinary name: it is one
+// when something that can't go on as the clause follows.
+func (p *parser) ifWords(words ...string) bool {
+	if !p.at("IF") || !isWord(p.ahead(1), words[0]) && !isIdent(p.ahead(1)) {
 		return false
 	}
-	p.expect("NOT", "EXISTS")
+	p.advance()
+	p.expect(words...)
 	return true
 }
 
 func (p *parser) ifExists() bool {
-	if !p.accept("IF") {
-		return false
-	}
-	p.expect("EXISTS")
-	return true
+	return p.ifWords("EXISTS")
 }
 
 // replaceTable parses REPLACE TABLE ... AS query.

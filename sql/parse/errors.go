@@ -58,6 +58,10 @@ func (p *parser) slip(expected string) string {
 		return "write CAST(x AS type) instead of x::type"
 	case isOp(prev, ",") && t.kind == kWord && ast.IsReservedUpper(t.text) && clauseWords[t.text]:
 		return "remove the comma before " + t.text
+	case prev.kind == kString && prev.end == t.start:
+		return "a quote inside a string is written ''"
+	case strings.HasPrefix(expected, "',' or") && startsOperand(t):
+		return "put a comma before it"
 	case t.kind == kHint:
 		return "hints stand after SELECT or after a table name"
 	case t.kind == kWord && ast.IsReservedUpper(t.text) && isOp(prev, "."):
@@ -66,6 +70,18 @@ func (p *parser) slip(expected string) string {
 		return sqlerr.DidYouMean(t.text, expectedWords(expected))
 	}
 	return ""
+}
+
+// startsOperand reports whether an expression may begin with t.
+func startsOperand(t *token) bool {
+	switch t.kind {
+	case kNumber, kString, kQuoted:
+		return true
+	case kWord:
+		return !ast.IsReservedUpper(t.text) || reservedFunctions[t.text] ||
+			wordIn(t.text, "INTERVAL", "DATE", "TIME", "TIMESTAMP", "CASE", "CAST", "NULL", "TRUE", "FALSE", "ARRAY", "ROW")
+	}
+	return false
 }
 
 // clauseWords start a clause that ends a list.
@@ -105,7 +121,7 @@ func (p *parser) unexpectedIdent(what string) {
 			"%s can't start with a digit", what)
 		return
 	}
-	p.unexpected(what)
+	p.unexpected(article(what))
 }
 
 // nameUnlikely reports whether the reserved word at hand is here as a keyword:
@@ -115,8 +131,27 @@ func (p *parser) nameUnlikely() bool {
 	if !clauseWords[t.text] && t.text != "AS" && t.text != "SELECT" && t.text != "ON" {
 		return false
 	}
+	if p.i > 0 && (isOp(&p.toks[p.i-1], ".") || isWord(&p.toks[p.i-1], "AS")) {
+		return false
+	}
 	next := p.ahead(1)
 	return !isOp(next, ",") && !isOp(next, ")") && !isOp(next, ".") && next.kind != kEOF
+}
+
+// misspelt fails at the previous token if that is an identifier and reads like
+// one of the clauses that may stand there; true if it does. An alias is what a
+// misspelt clause is taken for.
+func (p *parser) misspelt(clauses ...string) bool {
+	if p.i == 0 || p.toks[p.i-1].kind != kWord || !isIdent(&p.toks[p.i-1]) {
+		return false
+	}
+	prev := &p.toks[p.i-1]
+	near := sqlerr.Nearest(prev.text, clauses)
+	if len(near) == 0 || len(prev.text) < 4 {
+		return false
+	}
+	p.failAt(prev.span(), "did you mean "+near[0]+"?", "unexpected '%s'", p.src[prev.start:prev.end])
+	return true
 }
 
 func article(what string) string {

@@ -54,10 +54,17 @@ func (p *parser) prefix() ast.Expr {
 		return unary("+", bpUnary)
 	case p.at("NOT"):
 		return unary("NOT", bpNot)
-	case p.atAny("FINAL", "RUNNING") && p.ahead(1).kind == kWord && isOp(p.ahead(2), "("):
+	case p.atAny("FINAL", "RUNNING") && p.callFollows():
 		return unary(p.tok().text, bpUnary)
 	}
 	return p.postfix(p.primary(), start)
+}
+
+// callFollows reports whether the token at hand, FINAL or RUNNING, stands before
+// a call and so is an operator.
+func (p *parser) callFollows() bool {
+	t := p.ahead(1)
+	return t.kind == kWord && isOp(p.ahead(2), "(") && (!ast.IsReservedUpper(t.text) || reservedFunctions[t.text])
 }
 
 // postfix parses element access, field access and x.* behind a primary.
@@ -210,6 +217,7 @@ func (p *parser) optionalOf() int {
 	return 1
 }
 
+// multisetOperator parses MULTISET UNION and the like. ALL is the default.
 func (p *parser) multisetOperator(binary func(bp int, op string, words int) ast.Expr) ast.Expr {
 	bp := bpMultiUnion
 	op := p.ahead(1).text
@@ -225,9 +233,9 @@ func (p *parser) multisetOperator(binary func(bp int, op string, words int) ast.
 	case "ALL":
 		return binary(bp, op+" ALL", 3)
 	case "DISTINCT":
-		return binary(bp, op, 3)
+		return binary(bp, op+" DISTINCT", 3)
 	}
-	return binary(bp, op, 2)
+	return binary(bp, op+" ALL", 2)
 }
 
 // is parses IS [NOT] test behind x.

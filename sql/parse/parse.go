@@ -89,6 +89,10 @@ func (p *parser) trailing() {
 	case statementWords[t.text] && t.kind == kWord:
 		p.failAt(t.span(), "end the statement before it with a semicolon", "unexpected %s", p.found())
 	default:
+		if p.misspelt("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "UNION", "INTERSECT", "EXCEPT", "JOIN",
+			"LEFT", "RIGHT", "INNER", "CROSS", "QUALIFY", "WINDOW") {
+			return
+		}
 		p.unexpected("the end of the statement")
 	}
 }

@@ -29,6 +29,8 @@ type parser struct {
 	last  int // end of the token consumed last
 	depth int
 	err   *sqlerr.Error
+	// Tokens runStart to runEnd, which is not among them, are all "(".
+	runStart, runEnd int
 }
 
 func newParser(src string) *parser { return &parser{src: src, toks: lex(src, 0)} }
@@ -48,6 +50,7 @@ func (p *parser) fail(err *sqlerr.Error) {
 		end := len(p.src)
 		p.toks = []token{{kind: kEOF, start: end, end: end}}
 		p.i = 0
+		p.runStart, p.runEnd = 0, 0
 	}
 }
 
@@ -171,7 +174,9 @@ func (p *parser) closeParen(open int) {
 		p.failAt(ast.Span{Start: open, End: open + 1}, "add the missing )", "parenthesis is not closed")
 		return
 	}
-	p.unexpected("',' or ')'")
+	if p.unexpected("',' or ')'"); clauseWords[t.text] && t.kind == kWord {
+		p.err.Hint = "close the parenthesis of " + sqlerr.PositionAt(p.src, open).String()
+	}
 }
 
 // enter counts a level of nesting; the caller must call leave.
@@ -312,12 +317,19 @@ func (p *parser) atQuery(n int) bool {
 }
 
 // atQueryParens is atQuery behind any number of opening parentheses.
-func (p *parser) atQueryParens() bool {
-	n := 0
-	for isOp(p.ahead(n), "(") {
-		n++
+func (p *parser) atQueryParens() bool { return p.queryInside(0) }
+
+// queryInside is atQueryParens from n tokens ahead. The end of the run of
+// parentheses is remembered, so that each of them may ask again at no cost.
+func (p *parser) queryInside(n int) bool {
+	i := p.i + n
+	if i < p.runStart || i >= p.runEnd {
+		p.runStart, p.runEnd = i, i
+		for p.runEnd < len(p.toks) && isOp(&p.toks[p.runEnd], "(") {
+			p.runEnd++
+		}
 	}
-	return p.atQuery(n)
+	return p.atQuery(p.runEnd - p.i)
 }
 
 func quote(op string) string { return "'" + op + "'" }

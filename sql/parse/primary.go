@@ -15,12 +15,8 @@ func (p *parser) primary() ast.Expr {
 	case kQuoted:
 		return p.nameOrCall()
 	case kOp:
-		switch t.text {
-		case "(":
+		if t.text == "(" {
 			return p.paren()
-		case "*":
-			p.advance()
-			return &ast.Star{Span: t.span()}
 		}
 	case kWord:
 		if x := p.special(t); x != nil {
@@ -212,14 +208,6 @@ func (p *parser) collection(t *token) ast.Expr {
 		return &ast.QueryCtor{Span: p.span(start), Kind: t.text, Query: q}
 	}
 	return nil
-}
-
-// queryInside is atQueryParens from n tokens ahead.
-func (p *parser) queryInside(n int) bool {
-	for isOp(p.ahead(n), "(") {
-		n++
-	}
-	return p.atQuery(n)
 }
 
 func (p *parser) row() ast.Expr {

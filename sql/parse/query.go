@@ -210,6 +210,9 @@ func (p *parser) missingComma() {
 		return
 	}
 	if isIdent(t) || t.kind == kNumber || t.kind == kString || t.kind == kWord && reservedFunctions[t.text] {
+		if p.misspelt("FROM") {
+			return
+		}
 		p.failAt(t.span(), "separate the items with a comma, or correct the keyword",
 			"unexpected %s behind a select item", p.found())
 	}
@@ -217,6 +220,10 @@ func (p *parser) missingComma() {
 
 func (p *parser) selectItem() *ast.SelectItem {
 	start := p.start()
+	if p.atOp("*") {
+		x := p.star()
+		return &ast.SelectItem{Span: x.Pos(), Expr: x}
+	}
 	item := &ast.SelectItem{Expr: p.expression()}
 	if p.accept("AS") {
 		a := p.ident("alias")
@@ -418,7 +425,14 @@ func (p *parser) hint() *ast.Hint {
 				h.Options = append(h.Options, p.hintOption())
 				return
 			}
-			h.Args = append(h.Args, p.primary())
+			switch {
+			case p.tok().kind == kNumber:
+				h.Args = append(h.Args, p.numberLit())
+			case p.tok().kind == kString:
+				h.Args = append(h.Args, p.stringLit("argument"))
+			default:
+				h.Args = append(h.Args, p.name("name, string or number"))
+			}
 		})
 	}
 	h.Span = p.span(start)

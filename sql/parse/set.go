@@ -67,6 +67,6 @@ func (p *parser) settingText(what, stop string) (string, ast.Span) {
 	// The tokens are cut again from here, since the text may have held what
 	// looked like a comment.
 	p.toks = append(p.toks[:p.i:p.i], lex(p.src, end)...)
-	p.last = end
+	p.last, p.runStart, p.runEnd = end, 0, 0
 	return p.src[start:end], ast.Span{Start: start, End: end}
 }

@@ -95,7 +95,7 @@ func (p *parser) roundArgs(f *ast.FuncCall) {
 // moreArgs parses `, arg` as long as there are any.
 func (p *parser) moreArgs(f *ast.FuncCall) {
 	for p.acceptOp(",") {
-		f.Args = append(f.Args, p.argument())
+		f.Args = append(f.Args, p.expression())
 	}
 }
 
@@ -165,8 +165,12 @@ func (p *parser) positionArgs(f *ast.FuncCall) {
 func (p *parser) convertArgs(f *ast.FuncCall) {
 	f.Args = append(f.Args, p.expression())
 	if p.accept("USING") {
-		n := p.name("character set")
-		f.Args = append(f.Args, &ast.Symbol{Span: n.Span, Word: n.Upper()})
+		t := p.tok()
+		if t.kind == kQuoted {
+			p.unexpected("the name of a character set without quotes")
+		}
+		p.ident("character set")
+		f.Args = append(f.Args, &ast.Symbol{Span: t.span(), Word: t.text})
 		return
 	}
 	p.moreArgs(f)
@@ -299,7 +303,7 @@ func (p *parser) jsonObjectArgs(f *ast.FuncCall) {
 			p.advance()
 		}
 		f.Args = append(f.Args, p.expression())
-		if !p.acceptOp(":") && !p.acceptOp(",") {
+		if !p.acceptOp(":") {
 			p.expect("VALUE")
 		}
 		p.jsonValueArg(f)

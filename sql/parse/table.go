@@ -140,6 +140,9 @@ func (p *parser) tableRef(name *ast.Name, start int) ast.TableExpr {
 		p.failAt(p.tok().span(), "write t FOR SYSTEM_TIME AS OF x AS alias", "FOR SYSTEM_TIME stands before the alias")
 	}
 	r.Sample = p.sample()
+	if p.atAny("PIVOT", "UNPIVOT") {
+		p.failAt(p.tok().span(), "write SUM(x) FILTER (WHERE c = 1) for each column", "%s is not supported", p.tok().text)
+	}
 	r.Span = p.span(start)
 	return p.matchRecognize(r, start)
 }

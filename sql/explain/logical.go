@@ -24,9 +24,9 @@ func logicalLine(n logical.Node) string {
 	case *logical.Values:
 		return fmt.Sprintf("Values(rows=[%d])", len(n.Rows))
 	case *logical.Filter:
-		return "Filter(where=[" + n.Cond.String() + "])"
+		return "Filter(where=[" + show(n.Cond, n.Input.Schema()) + "])"
 	case *logical.Project:
-		return "Project(select=[" + projection(n.Exprs, n.Names) + "])"
+		return "Project(select=[" + projection(n.Exprs, n.Names, n.Input.Schema()) + "])"
 	case *logical.Aggregate:
 		return logicalAggregate(n)
 	case *logical.WindowTVF:
@@ -38,9 +38,9 @@ func logicalLine(n logical.Node) string {
 	case *opt.Read:
 		return fmt.Sprintf("Scan(table=[%s], fields=[%s]%s)", n.Scan.Table.Name(), fields(n.Schema()), hints(n.Scan.Hints))
 	case *opt.Calc:
-		s := "Calc(select=[" + projection(n.Exprs, n.Names) + "]"
+		s := "Calc(select=[" + projection(n.Exprs, n.Names, n.Input.Schema()) + "]"
 		if n.Filter != nil {
-			s += ", where=[" + n.Filter.String() + "]"
+			s += ", where=[" + show(n.Filter, n.Input.Schema()) + "]"
 		}
 		return s + ")"
 	case *opt.Expand:
@@ -121,11 +121,24 @@ func hints(h map[string]string) string {
 	return ", hints=[" + strings.Join(out, ", ") + "]"
 }
 
-// projection prints expressions with the names they get where those differ.
-func projection(es []expr.Expr, names []string) string {
+// show prints e with the names that its columns have in s.
+func show(e expr.Expr, s types.Schema) string {
+	return expr.Map(e, func(e expr.Expr) expr.Expr {
+		if c, ok := e.(*expr.Column); ok && c.Index < s.Len() && c.Name != s.Fields[c.Index].Name {
+			return &expr.Column{Index: c.Index, Name: s.Fields[c.Index].Name, T: c.T}
+		}
+		return e
+	}).String()
+}
+
+// projection prints expressions over s with the names they get where those differ.
+func projection(es []expr.Expr, names []string, s types.Schema) string {
+	if len(es) == 0 {
+		return "no columns, only the rows"
+	}
 	out := make([]string, len(es))
 	for i, e := range es {
-		out[i] = e.String()
+		out[i] = show(e, s)
 		if out[i] != names[i] {
 			out[i] += " AS " + names[i]
 		}

@@ -94,7 +94,7 @@ func details(p *plan.Plan, n *plan.Node) []detail {
 		}
 	}
 	if n.StateGrowth != "" {
-		add("state", n.StateGrowth+ttl(n.Op))
+		add("state", n.StateGrowth+ttl(n.Op, p.Batch))
 	}
 	var carries []string
 	if n.NeedStamps {
@@ -112,8 +112,12 @@ func details(p *plan.Plan, n *plan.Node) []detail {
 	return out
 }
 
-func ttl(op plan.Op) string {
+// ttl says how long state is kept.
+func ttl(op plan.Op, batch bool) string {
 	var ms int64
+	if batch {
+		return ""
+	}
 	switch o := op.(type) {
 	case *plan.GroupAgg:
 		ms = o.TTLMs
@@ -152,13 +156,13 @@ func operator(n *plan.Node, in types.Schema) []detail {
 	case *plan.Values:
 		return []detail{{"rows", fmt.Sprint(len(o.Rows))}}
 	case *plan.Calc:
-		d := []detail{{"select", projection(o.Project, n.Schema.Names())}}
+		d := []detail{{"select", projection(o.Project, n.Schema.Names(), in)}}
 		if o.Filter != nil {
-			d = append([]detail{{"where", o.Filter.String()}}, d...)
+			d = append([]detail{{"where", show(o.Filter, in)}}, d...)
 		}
 		return d
 	case *plan.Expand:
-		return expand(n, o)
+		return expand(o, in)
 	case *plan.WindowTVF:
 		return []detail{{"window", window(&o.Window, in)}}
 	case *plan.WindowAgg:
@@ -246,7 +250,7 @@ func source(n *plan.Node, o *plan.Source) []detail {
 	if len(o.Filter) > 0 {
 		var f []string
 		for _, e := range o.Filter {
-			f = append(f, e.String())
+			f = append(f, show(e, n.Schema))
 		}
 		d = append(d, detail{"skips", "what cannot be " + strings.Join(f, " AND ")})
 	}
@@ -273,13 +277,13 @@ func connectorName(o map[string]string) string {
 	return s
 }
 
-func expand(n *plan.Node, o *plan.Expand) []detail {
+func expand(o *plan.Expand, in types.Schema) []detail {
 	var d []detail
 	for _, p := range o.Projects {
 		cols := make([]string, len(p))
 		for i, e := range p {
 			if cols[i] = "NULL"; e != nil {
-				cols[i] = e.String()
+				cols[i] = show(e, in)
 			}
 		}
 		d = append(d, detail{"emits", strings.Join(cols, ", ")})

@@ -214,6 +214,10 @@ func (r *rewriter) foldExpr(e expr.Expr) expr.Expr {
 	return f
 }
 
+// maxSize bounds the nodes of the expressions of one Calc: views over views that use a column
+// twice each would double them every time.
+const maxSize = 5000
+
 // mergeable reports whether outer may read inner's expressions in place of its columns: a
 // volatile one must not be computed twice, nor for a filter apart from the projection.
 func mergeable(outer, inner *Calc) bool {
@@ -223,7 +227,12 @@ func mergeable(outer, inner *Calc) bool {
 	}
 	inFilter := make([]int, len(inner.Exprs))
 	countUses(outer.Filter, inFilter)
+	total := 0
 	for i, e := range inner.Exprs {
+		total += size(e) * (uses[i] + inFilter[i])
+		if total > maxSize {
+			return false
+		}
 		if Volatile(e) && !pureProcTime(e) && (uses[i] > 1 || inFilter[i] > 0) {
 			return false
 		}
@@ -231,6 +240,13 @@ func mergeable(outer, inner *Calc) bool {
 	// A volatile outer filter must see the rows that the inner filter kept, which AND does not
 	// change, so filters merge always.
 	return true
+}
+
+// size counts the nodes of e.
+func size(e expr.Expr) int {
+	n := 0
+	expr.Walk(e, func(expr.Expr) bool { n++; return true })
+	return n
 }
 
 // pureProcTime reports whether e is PROCTIME() itself, which may be read any number of times.

@@ -46,6 +46,9 @@ func (r *rewriter) aggregate(a *logical.Aggregate) logical.Node {
 		w := &WindowAgg{Input: a.Input, Window: *a.Window, Keys: a.Keys, Aggs: a.Aggs, Props: a.Props,
 			PropNames: a.PropNames, Legacy: true, Pos: a.Pos}
 		w.Window.PartitionKeys = a.Keys
+		if w.Window.ProcTime {
+			w.Window.TimeCol = -1
+		}
 		return w
 	}
 	if perWindow(a) {
@@ -123,7 +126,7 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 		}
 		need(g.Filter)
 	}
-	if a.Window != nil && a.Window.TimeCol >= 0 {
+	if a.Window != nil && !a.Window.ProcTime {
 		need(a.Window.TimeCol)
 	}
 	idType := types.BigIntType.NotNull()
@@ -152,7 +155,7 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 		to[c] = at
 	}
 	b.Aggs = remapAggs(a.Aggs, to)
-	if a.Window != nil && a.Window.TimeCol >= 0 {
+	if a.Window != nil && !a.Window.ProcTime {
 		win := *a.Window
 		win.TimeCol = to[win.TimeCol]
 		b.Window = &win

@@ -130,7 +130,7 @@ func (b *builder) groupAgg(a *logical.Aggregate) *node {
 		out.Label = "GlobalGroupAggregate" + by(in.Schema, a.Keys)
 	}
 	edge := b.exchange(from, keys)
-	edge.ordered = edge.ordered && in.ordering() && anyOrdered(a.Aggs)
+	edge.ordered = edge.ordered && b.ordering(in) && anyOrdered(a.Aggs)
 	out.in = []input{edge}
 	return b.add(out)
 }
@@ -198,20 +198,21 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 		out.Mode = types.Retract
 	}
 	s := aggSchema(in.Schema, a.Keys, a.Aggs)
-	unique := seq(len(a.Keys))
+	var ends, starts []int
 	for i, p := range a.Props {
 		if p == plan.WindowTime && !b.batch && out.RowTime < 0 {
 			out.RowTime = s.Len()
 		}
-		if p == plan.WindowEnd || p == plan.WindowStart && w.Kind == plan.Tumble {
-			unique = append(unique, s.Len())
+		switch p {
+		case plan.WindowStart:
+			starts = append(starts, s.Len())
+		case plan.WindowEnd:
+			ends = append(ends, s.Len())
 		}
 		s.Fields = append(s.Fields, types.Field{Name: a.PropNames[i], Type: logical.PropType(p, &a.Window)})
 	}
 	out.Schema = s
-	if len(unique) > len(a.Keys) {
-		out.UpsertKeys = [][]int{unique}
-	}
+	out.UpsertKeys = windowKeys(w.Kind, len(a.Keys), starts, ends)
 	out.what = windowName(w.Kind) + "Aggregate"
 	if a.Attached {
 		out.what = "WindowAggregate"
@@ -225,9 +226,25 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 		from = b.localWindow(op, in, out)
 	}
 	edge := b.exchange(from, op.Keys)
-	edge.ordered = edge.ordered && in.ordering() && (w.Kind == plan.Session && !a.Attached || anyOrdered(a.Aggs))
+	edge.ordered = edge.ordered && b.ordering(in) && (w.Kind == plan.Session && !a.Attached || anyOrdered(a.Aggs))
 	out.in = []input{edge}
 	return b.add(out)
+}
+
+// windowKeys are the columns that tell the rows of a window aggregation apart: the keys and what
+// tells windows of the kind apart.
+func windowKeys(kind plan.WindowKind, keys int, starts, ends []int) [][]int {
+	var out [][]int
+	if len(ends) > 0 && kind != plan.Session {
+		out = append(out, append(seq(keys), ends[0]))
+	}
+	if len(starts) > 0 && (kind == plan.Tumble || kind == plan.Hop) {
+		out = append(out, append(seq(keys), starts[0]))
+	}
+	if len(starts) > 0 && len(ends) > 0 && kind == plan.Session {
+		out = append(out, append(seq(keys), starts[0], ends[0]))
+	}
+	return out
 }
 
 // twoPhaseWindow reports whether slices of a window are summed up before the exchange. Sessions

@@ -34,9 +34,10 @@ type node struct {
 	id     int // order of creation, for keys
 }
 
-// ordering reports whether rows of several subtasks of n can be merged in the order of their
-// stamps: they have stamps, and the input ends, so that waiting for the slowest is no danger.
-func (n *node) ordering() bool { return n.bounded && n.time }
+// ordering reports whether rows of several subtasks of n are to be merged in the order of their
+// stamps: there may be several, they have stamps, and the input ends, so that waiting for the
+// slowest is no danger.
+func (b *builder) ordering(n *node) bool { return n.bounded && n.time && (b.par > 1 || b.wide) }
 
 type input struct {
 	from    *node
@@ -50,6 +51,8 @@ type builder struct {
 	env   *expr.Env
 	batch bool
 	par   int
+	// wide says that some source has a parallelism of its own.
+	wide  bool
 	nodes []*node
 	memo  map[string]*node
 	emit  emitOptions

@@ -18,9 +18,11 @@ func (b *builder) sink(s *logical.Sink, root logical.Node) {
 	if s.Table == nil {
 		op.Collect = true
 		if in := b.node(root, nil); in != nil {
+			edge := b.exchange(in, nil)
+			edge.ordered = false
 			b.add(&node{Node: plan.Node{Schema: named(in.Schema, s.Input.Schema()), Mode: in.Mode, RowTime: -1,
 				UpsertKeys: in.UpsertKeys, Label: "Result", Op: op, Parallelism: 1},
-				in: []input{b.exchange(in, nil)}, pos: s.Pos, what: "result", single: true, needUB: true})
+				in: []input{edge}, pos: s.Pos, what: "result", single: true, needUB: true})
 		}
 		return
 	}
@@ -54,6 +56,17 @@ func (b *builder) sink(s *logical.Sink, root logical.Node) {
 		in: []input{b.toSink(in, key)}, pos: s.Pos, what: "sink", needUB: accepts.Has(types.UpdateBefore)}
 	if n.in[0].dist != plan.Forward {
 		n.Parallelism = 0
+	}
+	if par := int(t.values.Int("sink.parallelism")); par > 0 && par != n.Parallelism {
+		if !in.Mode.IsInsertOnly() && len(key) == 0 {
+			b.fail(s.Pos, "table `%s` has 'sink.parallelism' but no primary key, so the order of changes of a row would be lost",
+				s.Table.Name()).WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition, or leave out the option")
+			return
+		}
+		n.Parallelism = par
+		if len(key) > 0 && n.in[0].dist == plan.Forward {
+			n.in[0] = input{from: in, dist: plan.Hash, keys: key, ordered: b.ordering(in)}
+		}
 	}
 	b.add(n)
 }
@@ -91,7 +104,7 @@ func (b *builder) accepted(in *node, t *table, accepts types.ChangelogMode) bool
 		taken = "only " + accepts.String()
 	}
 	e := b.fail(t.pos, "table `%s` accepts %s, but the query produces %s", t.cat.Name(), taken, kinds)
-	e.Detail = fmt.Sprintf("They come from %s, whose rows are corrected when more input arrives.", why.what)
+	e.Detail = fmt.Sprintf("They come from %s, whose rows are corrected when more input arrives.", why.Label)
 	if strings.HasPrefix(why.what, "table ") {
 		e.Detail = fmt.Sprintf("They come from %s, which is a stream of changes %s.", why.what, why.Mode)
 	}
@@ -123,7 +136,7 @@ func (b *builder) materialize(in *node, key []int, accepts types.ChangelogMode) 
 		return in
 	}
 	edge := b.exchange(in, key)
-	edge.ordered = edge.ordered && in.ordering()
+	edge.ordered = edge.ordered && b.ordering(in)
 	return b.add(&node{Node: plan.Node{Schema: in.Schema, Mode: types.Upsert, RowTime: in.RowTime, UpsertKeys: [][]int{key},
 		Label:       "SinkMaterializer" + by(in.Schema, key),
 		Op:          &plan.Materialize{Keys: key, TTLMs: b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()},
@@ -161,7 +174,7 @@ func (b *builder) toSink(in *node, key []int) input {
 		return input{from: in}
 	}
 	e := input{from: in, dist: plan.Hash, keys: key}
-	e.ordered = in.ordering()
+	e.ordered = b.ordering(in)
 	return e
 }
 

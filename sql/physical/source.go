@@ -39,7 +39,7 @@ func (b *builder) read(r *opt.Read, upsert []int) *node {
 		StateGrowth: "one row for each " + keyWords(src.Schema, key)},
 		pos: r.Scan.Pos, what: "ChangelogNormalize", part: key}
 	edge := b.exchange(src, key)
-	edge.ordered = edge.ordered && src.ordering()
+	edge.ordered = edge.ordered && b.ordering(src)
 	n.in = []input{edge}
 	return b.add(n)
 }
@@ -61,6 +61,8 @@ func (b *builder) source(r *opt.Read) *node {
 	}
 	n := &node{Node: plan.Node{Schema: r.Schema(), Mode: t.sourceMode(), RowTime: -1,
 		Label: "Source(" + r.Scan.Table.Name() + ")"}, pos: r.Scan.Pos, what: "table `" + r.Scan.Table.Name() + "`"}
+	n.Parallelism = int(t.values.Int("scan.parallelism"))
+	b.wide = b.wide || n.Parallelism > 1
 	op := &plan.Source{Table: t.spec, RowTime: -1, Limit: -1}
 	n.Op = op
 	b.sourceColumns(op, r)

@@ -142,7 +142,7 @@ func (b *builder) windowTVF(t *logical.WindowTVF) *node {
 	}
 	if t.Window.Kind == plan.Session {
 		n.in[0] = b.exchange(in, t.Window.PartitionKeys)
-		n.in[0].ordered = n.in[0].ordered && in.ordering()
+		n.in[0].ordered = n.in[0].ordered && b.ordering(in)
 		n.part, n.single = keyed(t.Window.PartitionKeys)
 		n.Parallelism = parallelismOf(n.single)
 		n.StateGrowth = "the rows of the open sessions"
@@ -205,7 +205,7 @@ func (b *builder) sort(n *logical.Sort) *node {
 		return nil
 	}
 	out := &node{Node: plan.Node{Schema: in.Schema, Mode: types.InsertOnly, RowTime: in.RowTime, Parallelism: 1},
-		in: []input{{from: in, dist: plan.Single, ordered: in.ordering()}}, single: true, pos: n.Pos}
+		in: []input{{from: in, dist: plan.Single, ordered: b.ordering(in)}}, single: true, pos: n.Pos}
 	if in.single {
 		out.in[0].dist, out.in[0].ordered = plan.Forward, false
 	}

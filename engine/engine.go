@@ -95,7 +95,8 @@ type Run struct {
 	*job.Job
 	Plan      *plan.Plan
 	Statement ast.Statement
-	// Select is the schema and mode of a bare SELECT's rows; nil for jobs that write tables.
+	// Select has the schema, mode and upsert keys of a bare SELECT's rows; nil for jobs that
+	// write tables.
 	Select *plan.Node
 	Config *catalog.Config
 	// Bounded says that the job ends by itself.
@@ -203,7 +204,8 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 	run := &Run{Plan: p, Statement: st, Config: cfg}
 	for _, n := range p.Nodes {
 		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
-			run.Select = p.Nodes[n.Inputs[0].From]
+			run.Select = &plan.Node{Schema: n.Schema, Mode: p.Nodes[n.Inputs[0].From].Mode,
+				UpsertKeys: p.Nodes[n.Inputs[0].From].UpsertKeys}
 		}
 	}
 	o := r.e.jobOptions(r.session, cfg, r.h)

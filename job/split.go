@@ -81,6 +81,11 @@ func (r *splitRun) open(ctx context.Context) error {
 		}
 		r.keyRows.Batch = r.keyRaw
 	}
+	if c, ok := r.dec.(format.Cutter); ok {
+		if f, ok := rd.(interface{ CutBy(func([]byte) int) }); ok {
+			f.CutBy(c.Complete)
+		}
+	}
 	r.ctx.Env = r.s.env
 	return r.openConstants()
 }

@@ -67,7 +67,7 @@ func pairs(flag string, list []string) (map[string]string, error) {
 		if !ok || k == "" {
 			return nil, fmt.Errorf("--%s wants key=value, not %q", flag, kv)
 		}
-		out[strings.Trim(strings.TrimSpace(k), "'")] = strings.Trim(v, "'")
+		out[strings.TrimSpace(k)] = v
 	}
 	return out, nil
 }

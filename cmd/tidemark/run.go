@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/internal/show"
 	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -25,7 +27,7 @@ func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(r) }
 
 func runCommand() *cobra.Command {
 	var s settings
-	var output string
+	var output, profile string
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "run FILE.sql",
@@ -38,10 +40,22 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 			if err != nil {
 				return err
 			}
+			if profile != "" {
+				f, err := os.Create(profile)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				if err := pprof.StartCPUProfile(f); err != nil {
+					return err
+				}
+				defer pprof.StopCPUProfile()
+			}
 			return s.run(c.Context(), args[0], text, output, quiet)
 		},
 	}
 	s.flags(c)
+	c.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile in pprof's format to `FILE`")
 	c.Flags().StringVarP(&output, "output", "o", "table", "how rows are printed: table, json, csv or changelog")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
 	return c
@@ -286,7 +300,10 @@ func account(w io.Writer, file string, r *job.Report) {
 	}
 	fmt.Fprintf(w, ", %s/s, %s out\n", show.Short(float64(r.RowsRead)/secs), show.Plural(r.RowsOut, "row", "rows"))
 	for _, b := range r.Nodes {
-		out := fmt.Sprintf("  %-44s %14s in %14s out", label(b.Node.Label), show.Count(b.RowsIn), show.Count(b.RowsOut))
+		out := fmt.Sprintf("  %-44s %14s in", label(b.Node.Label), show.Count(b.RowsIn))
+		if _, sink := b.Node.Op.(*plan.Sink); !sink {
+			out += fmt.Sprintf(" %14s out", show.Count(b.RowsOut))
+		}
 		for why, n := range b.Drops {
 			if n > 0 {
 				out += fmt.Sprintf("  %s %s", show.Count(n), op.DropReason(why))

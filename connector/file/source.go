@@ -155,7 +155,7 @@ func (r *reader) Open(_ context.Context, s connector.Split) (connector.SplitRead
 		f.Close()
 		return nil, err
 	}
-	sr := &splitReader{f: f, r: f, path: s.ID, size: info.Size(), cfg: &r.s.cfg, info: info,
+	sr := &splitReader{f: f, r: f, path: s.ID, size: info.Size(), cfg: &r.s.cfg, info: info, cut: lines,
 		origin: &vec.Origin{Source: r.s.cfg.Table.Name, Split: s.ID, Unit: "byte"}}
 	if err := sr.decompress(); err != nil {
 		f.Close()
@@ -186,6 +186,7 @@ type splitReader struct {
 	at     int64 // position of buf[0]
 	eof    bool
 	consts map[string]string
+	cut    func([]byte) int
 }
 
 func (s *splitReader) decompress() error {
@@ -259,7 +260,6 @@ func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
 	rest := copy(s.buf, s.buf[s.used:s.have])
 	s.at += int64(s.used)
 	s.have, s.used = rest, 0
-	scanned := 0
 	for {
 		if s.eof {
 			if s.have == 0 {
@@ -282,14 +282,21 @@ func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
 		if err != nil {
 			return fmt.Errorf("at byte %d: %w", s.at+int64(s.have), err)
 		}
-		if end := bytes.LastIndexByte(s.buf[scanned:s.have], '\n'); end >= 0 && (s.size >= 0 || s.have > len(s.buf)/2) {
-			return s.give(r, scanned+end+1)
+		if s.size < 0 && s.have <= len(s.buf)/2 {
+			continue // decompressors give little at a time
 		}
-		if s.size >= 0 {
-			scanned = s.have
+		if end := s.cut(s.buf[:s.have]); end > 0 {
+			return s.give(r, end)
 		}
 	}
 }
+
+// CutBy makes chunks end where cut says: it returns the length of the longest prefix of data that
+// consists of whole records.
+func (s *splitReader) CutBy(cut func(data []byte) int) { s.cut = cut }
+
+// lines is the length of the longest prefix of data that ends with a newline.
+func lines(data []byte) int { return bytes.LastIndexByte(data, '\n') + 1 }
 
 func (s *splitReader) give(r *connector.Records, n int) error {
 	s.used = n

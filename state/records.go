@@ -176,3 +176,6 @@ func (r *Records) Scan(c *Cursor, ids []uint32) []uint32 {
 	c.at = at
 	return ids[:n]
 }
+
+// Live reports whether the words are those of a record that was not freed.
+func Live(w []uint64) bool { return w[0]&live != 0 }

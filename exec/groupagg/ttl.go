@@ -1,0 +1,57 @@
+package groupagg
+
+import (
+	"github.com/tidemark-stream/tidemark/state"
+)
+
+// sweeper removes the keys that have not been used for table.exec.state.ttl, in processing time:
+// a row that finds an expired record starts a new one, and a few records are looked at with every
+// batch, so that all are within a time that depends on their number.
+type sweeper struct {
+	o      *Agg
+	at     int // offset of the time of last use, or -1
+	cursor state.Cursor
+	ids    [64]uint32
+}
+
+func newSweeper(o *Agg, extra int) sweeper {
+	if extra == 0 {
+		return sweeper{at: -1}
+	}
+	return sweeper{o: o, at: o.st.T.Base()}
+}
+
+// use renews the records; expired ones are emptied.
+func (s *sweeper) use(recs []uint32) {
+	if s.at < 0 {
+		return
+	}
+	now := s.o.ctx.Now()
+	for k, r := range recs {
+		w := s.o.st.R.At(r)
+		if w[0]&state.FlagNew == 0 && int64(w[s.at])+s.o.n.TTLMs <= now {
+			s.o.st.Drop(recs[k : k+1])
+			s.o.set.Clear(s.o.st, r, s.o.init)
+			s.o.st.R.At(r)[0] |= state.FlagNew
+		}
+		s.o.st.R.At(r)[s.at] = uint64(now)
+	}
+}
+
+// step looks at the next few records.
+func (s *sweeper) step() {
+	if s.at < 0 {
+		return
+	}
+	now := s.o.ctx.Now()
+	ids := s.o.st.R.Scan(&s.cursor, s.ids[:])
+	if len(ids) == 0 {
+		s.cursor = state.Cursor{}
+	}
+	for k, r := range ids {
+		if int64(s.o.st.R.At(r)[s.at])+s.o.n.TTLMs <= now {
+			s.o.st.Drop(ids[k : k+1])
+			s.o.st.T.Delete(r)
+		}
+	}
+}

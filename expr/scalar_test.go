@@ -124,7 +124,7 @@ func casesDir(t *testing.T) string {
 }
 
 // scalarFloor is how many expressions of scalar.tsv passed when this line was last changed.
-const scalarFloor = 526
+const scalarFloor = 531
 
 var unescape = strings.NewReplacer(`\\`, `\`, `\t`, "\t", `\n`, "\n", `\r`, "\r")
 
@@ -149,7 +149,7 @@ func TestScalarCases(t *testing.T) {
 			}
 			env = &expr.Env{Zone: loc}
 		}
-		e, err := bindText(f[0], env)
+		e, err := bindText(unescape.Replace(f[0]), env)
 		var x *expr.Error
 		if err != nil && (!errors.As(err, &x) || strings.HasPrefix(x.Msg, "unknown function")) {
 			skipped++

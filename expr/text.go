@@ -48,8 +48,8 @@ func textOf(t types.Type, env *Env) Appender {
 	case types.Date:
 		return func(dst []byte, v *vec.Vec, i int) []byte { return types.AppendDate(dst, v.I32[i]) }
 	case types.Time:
-		p := t.Precision
-		return func(dst []byte, v *vec.Vec, i int) []byte { return types.AppendTime(dst, v.I32[i], p) }
+		// Flink's TIME has no fraction in SQL, whatever its precision.
+		return func(dst []byte, v *vec.Vec, i int) []byte { return types.AppendTime(dst, v.I32[i], 0) }
 	case types.Timestamp, types.TimestampLTZ:
 		p := t.Precision
 		zone := types.NewZone(nil)

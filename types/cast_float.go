@@ -37,7 +37,7 @@ func appendJava(dst []byte, f float64, size int) []byte {
 		}
 		return append(dst, ".0"...)
 	}
-	if a := math.Abs(f); a >= 1e7 && a < 1<<62 && a == math.Trunc(a) {
+	if a := math.Abs(f); a >= 1e7 && a < 1<<63 && a == math.Trunc(a) {
 		return appendWhole(dst, f < 0, int64(a), math.Ilogb(a)-size64(size))
 	}
 	// strconv gives d.ddde+XX; Java wants a point always, E, no plus and no leading zero.

@@ -44,6 +44,9 @@ class Tidemark:
             subprocess.run(["go", "build", "-o", self.binary, "./cmd/tidemark"], cwd=ROOT, check=True)
         self.cpu_list = None
 
+    def close(self):
+        pass
+
     def fresh(self, cpu_list):
         """Makes ready for another query: a process of its own is fresh anyway."""
         self.cpu_list = cpu_list
@@ -75,9 +78,14 @@ class Flink:
     name = "flink"
 
     def __init__(self, memory="6g"):
-        self.env = {**os.environ, "FLINK_TM_MEM": memory, "FLINK_MANAGED": "512m"}
+        # a cluster of its own, started anew: one that runs already may have other settings
+        self.env = {"FLINK_PORT": "38081", **os.environ, "FLINK_TM_MEM": memory, "FLINK_MANAGED": "512m"}
+        self.script("stop")
         self.script("start")
         self.jm, self.gw = self.script("url", "jm"), self.script("url", "gw")
+
+    def close(self):
+        self.script("stop")
 
     def script(self, *args):
         r = subprocess.run([FLINK_SCRIPT, *args], env=self.env, text=True, capture_output=True)

@@ -150,7 +150,7 @@ func (j *Job) openSinks() error {
 			continue
 		}
 		in := j.p.Nodes[n.Inputs[0].From]
-		sink, err := openSink(s.Table, connector.SinkConfig{Schema: in.Schema, Mode: in.Mode,
+		sink, err := openSink(s.Table, connector.SinkConfig{Schema: n.Schema, Mode: in.Mode,
 			Batch: j.p.Batch, Overwrite: s.Overwrite, StaticPartition: s.StaticPartition,
 			Resolve: j.o.Resolve, Stdout: j.o.Stdout, Stderr: j.o.Stderr, Bad: j.dead.record(s.Table)})
 		if err != nil {

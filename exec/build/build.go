@@ -55,7 +55,7 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 	case *plan.Limit:
 		return sort.NewLimit(o), nil
 	case *plan.Sink:
-		return sink.New(ctx, o, in, io.Writer, io.Collect), nil
+		return sink.New(ctx, o, n.Schema, io.Writer, io.Collect), nil
 	}
 	return nil, fmt.Errorf("BUG: no operator for %T", n.Op)
 }

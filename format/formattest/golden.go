@@ -222,7 +222,7 @@ func (g *golden) write(t *testing.T, line string, o option.Values) []string {
 	for _, end := range enc.Ends {
 		s := string(enc.Data[at:end])
 		at = end
-		if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffd }) {
+		if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0xfffd || r == 0x2028 }) {
 			s = "=" + strconv.Quote(s)
 		}
 		out = append(out, s)

@@ -220,8 +220,10 @@ func (e *Encoder) Encode(dst *format.Encoded, b *vec.Batch) error {
 }
 
 func (e *Encoder) append(dst []byte, v *vec.Vec, row int) []byte {
-	var room [8]byte
-	p := room[:e.size]
+	var zero [8]byte
+	at := len(dst)
+	dst = append(dst, zero[:e.size]...)
+	p := dst[at:]
 	switch e.typ.Kind {
 	case types.Char, types.VarChar:
 		if e.text.encode != nil {
@@ -247,5 +249,5 @@ func (e *Encoder) append(dst []byte, v *vec.Vec, row int) []byte {
 	case types.Double:
 		e.order.PutUint64(p, math.Float64bits(v.F64[row]))
 	}
-	return append(dst, p...)
+	return dst
 }

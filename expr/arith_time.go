@@ -51,6 +51,13 @@ func compileIntervalArith(call *Call) (Kernel, error) {
 	if call.Fn == "-" {
 		sign = -1
 	}
+	if x.IsTimestamp() && x.Precision == 3 && y.Kind == types.IntervalDayTime {
+		// Addition of ms, and no digits to clear.
+		if ax == 1 {
+			return Binary(func(b, a int64) int64 { return a + sign*b }), nil
+		}
+		return Binary(func(a, b int64) int64 { return a + sign*b }), nil
+	}
 	var f func(a, b, out *vec.Vec, i int) error
 	switch {
 	case x.Kind == types.Date && y.Kind == types.Date:

@@ -163,6 +163,8 @@ func compareKernel(call *Call) (Kernel, error) {
 		fill = fillOrdered[float32](op)
 	case x.Phys() == types.PF64:
 		fill = fillOrdered[float64](op)
+	case x.Phys() == types.PBytes && y.Phys() == types.PBytes && (op == opEq || op == opNe):
+		return equalBytes(op == opEq), nil
 	default:
 		f := comparator(x)
 		return EachRow(func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
@@ -173,6 +175,19 @@ func compareKernel(call *Call) (Kernel, error) {
 		andValid(out, args[0], args[1])
 		fill(args[0], args[1], out.Bool, n, sel)
 	}, nil
+}
+
+// equalBytes compares lengths before contents.
+func equalBytes(want bool) Kernel {
+	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
+		andValid(out, args[0], args[1])
+		a, b := args[0], args[1]
+		rows(out.Valid, n, sel, func(i int) {
+			x, y := a.Refs[i], b.Refs[i]
+			out.Bool[i] = (x.Len == y.Len &&
+				string(a.Buf[x.Off:x.Off+x.Len]) == string(b.Buf[y.Off:y.Off+y.Len])) == want
+		})
+	}
 }
 
 // fillOrdered compares without looking at NULLs: what a slot of a NULL gives does not matter.

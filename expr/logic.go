@@ -280,6 +280,17 @@ func membership(t types.Type, list *vec.Vec) func(v *vec.Vec, i int) bool {
 	case types.PI128:
 		return inSet(list.I128, func(v *vec.Vec) []types.Int128 { return v.I128 })
 	case types.PBytes:
+		if list.Len() <= 8 {
+			return func(v *vec.Vec, i int) bool {
+				r := v.Refs[i]
+				for _, x := range list.Refs {
+					if x.Len == r.Len && string(list.Buf[x.Off:x.Off+x.Len]) == string(v.Buf[r.Off:r.Off+r.Len]) {
+						return true
+					}
+				}
+				return false
+			}
+		}
 		set := map[string]bool{}
 		for i := 0; i < list.Len(); i++ {
 			set[string(list.Bytes(i))] = true

@@ -15,15 +15,98 @@ func init() {
 
 // compileAnd evaluates arguments from left to right, each for the rows not FALSE so far only, so
 // that a failing argument behind one that is FALSE does not fail.
-func compileAnd(_ *compiler, _ *Call, nd *node) error {
-	nd.run = logic(false)
+func compileAnd(_ *compiler, call *Call, nd *node) error {
+	compileLogic(call, nd, false)
 	return nil
 }
 
 // compileOr is compileAnd with TRUE and FALSE swapped.
-func compileOr(_ *compiler, _ *Call, nd *node) error {
-	nd.run = logic(true)
+func compileOr(_ *compiler, call *Call, nd *node) error {
+	compileLogic(call, nd, true)
 	return nil
+}
+
+func compileLogic(call *Call, nd *node, decides bool) {
+	for _, a := range call.Args {
+		if !total(a) {
+			nd.run = logic(decides)
+			return
+		}
+	}
+	nd.run = runKernel
+	nd.kernel = logicDense(decides)
+}
+
+// totals are the functions that cost little and never fail.
+var totals = map[string]bool{
+	"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true, "NOT": true, "AND": true, "OR": true,
+	"IS NULL": true, "IS NOT NULL": true, "IS TRUE": true, "IS FALSE": true, "IS NOT TRUE": true, "IS NOT FALSE": true,
+}
+
+// total reports whether e costs little and cannot fail, so that it is better computed for every
+// row than for those that need it.
+func total(e Expr) bool {
+	c, ok := e.(*Call)
+	if !ok {
+		return true
+	}
+	if c.Fn == "CAST" && len(c.Args) == 1 {
+		from, to := c.Args[0].Type(), c.T
+		return (sameForm(from, to) || castLoop(from, to) != nil) && total(c.Args[0])
+	}
+	if !totals[c.Fn] {
+		return false
+	}
+	for _, a := range c.Args {
+		if !total(a) {
+			return false
+		}
+	}
+	return true
+}
+
+// logicDense computes AND or OR of arguments that are all there.
+func logicDense(decides bool) Kernel {
+	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
+		nulls := false
+		for _, a := range args {
+			nulls = nulls || a.MayHaveNulls()
+		}
+		r := out.Bool[:n]
+		if !nulls && sel == nil {
+			copy(r, args[0].Bool)
+			for _, a := range args[1:] {
+				b := a.Bool[:n]
+				if decides {
+					for i, x := range b {
+						r[i] = r[i] || x
+					}
+				} else {
+					for i, x := range b {
+						r[i] = r[i] && x
+					}
+				}
+			}
+			return
+		}
+		if nulls {
+			out.AllValid()
+		}
+		forRows(n, sel, func(i int32) {
+			decided, null := false, false
+			for _, a := range args {
+				if a.IsNull(int(i)) {
+					null = true
+				} else if a.Bool[i] == decides {
+					decided = true
+				}
+			}
+			r[i] = decided == decides
+			if null && !decided {
+				out.Valid.Clear(int(i))
+			}
+		})
+	}
 }
 
 // logic computes AND, which FALSE decides, or OR, which TRUE decides.

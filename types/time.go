@@ -27,17 +27,15 @@ func DaysFromCivil(year, month, day int) int32 {
 func CivilFromDays(days int32) (year, month, day int) {
 	z := int(days) + 719468
 	era := floorDiv(z, 146097)
-	doe := z - era*146097
+	doe := uint32(z - era*146097)
 	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
 	doy := doe - (365*yoe + yoe/4 - yoe/100)
 	mp := (5*doy + 2) / 153
-	day = doy - (153*mp+2)/5 + 1
-	month = mp + 3
+	day = int(doy - (153*mp+2)/5 + 1)
+	month = int(mp) + 3
+	year = int(yoe) + era*400
 	if month > 12 {
 		month -= 12
-	}
-	year = yoe + era*400
-	if month <= 2 {
 		year++
 	}
 	return year, month, day

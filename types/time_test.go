@@ -168,3 +168,19 @@ func FuzzParseTimes(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkTimestampText(b *testing.B) {
+	var buf []byte
+	b.Run("append", func(b *testing.B) {
+		for i := range int64(b.N) {
+			buf = AppendTimestamp(buf[:0], 1700000000000+i*1234567, 0, 3)
+		}
+	})
+	b.Run("parse", func(b *testing.B) {
+		for b.Loop() {
+			if _, _, ok := ParseTimestamp(buf); !ok {
+				b.Fatal()
+			}
+		}
+	})
+}

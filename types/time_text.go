@@ -278,23 +278,41 @@ func fractionMs(b []byte) (ms int, ok bool) {
 	return ms, true
 }
 
+// digits2 holds 00 to 99.
+const digits2 = "00010203040506070809101112131415161718192021222324252627282930313233343536373839" +
+	"40414243444546474849505152535455565758596061626364656667686970717273747576777879" +
+	"8081828384858687888990919293949596979899"
+
+// put2 writes v, below 100, as two digits.
+func put2(b []byte, v int) {
+	_ = b[1]
+	b[0], b[1] = digits2[2*v], digits2[2*v+1]
+}
+
 // AppendDate appends yyyy-MM-dd.
 func AppendDate(dst []byte, days int32) []byte {
 	y, m, d := CivilFromDays(days)
-	dst = appendYear(dst, y)
-	return append(dst, '-', byte('0'+m/10), byte('0'+m%10), '-', byte('0'+d/10), byte('0'+d%10))
+	if y < 0 || y > 9999 {
+		dst = appendYear(dst, y)
+		return append(dst, '-', byte('0'+m/10), byte('0'+m%10), '-', byte('0'+d/10), byte('0'+d%10))
+	}
+	dst = append(dst, "0000-00-00"...)
+	b := dst[len(dst)-10:]
+	put2(b, y/100)
+	put2(b[2:], y%100)
+	put2(b[5:], m)
+	put2(b[8:], d)
+	return dst
 }
 
+// appendYear appends a year of more than four digits or before the year 0.
 func appendYear(dst []byte, y int) []byte {
-	if y >= 0 && y <= 9999 {
-		return append(dst, byte('0'+y/1000), byte('0'+y/100%10), byte('0'+y/10%10), byte('0'+y%10))
-	}
 	if y < 0 {
 		dst = append(dst, '-')
 		y = -y
 	}
-	if y < 1000 {
-		dst = append(dst, "000"[:3-len(strconv.Itoa(y))+1]...)
+	for p := 1000; p > y && p > 1; p /= 10 {
+		dst = append(dst, '0')
 	}
 	return strconv.AppendInt(dst, int64(y), 10)
 }
@@ -305,35 +323,39 @@ func AppendTime(dst []byte, ms int32, precision int) []byte {
 		ms += int32(MsPerDay)
 	}
 	dst = appendClock(dst, ms)
-	return appendNanos(dst, int(ms%1000)*1e6, precision)
+	return appendNanos(dst, uint32(ms%1000)*1e6, precision)
 }
 
 func appendClock(dst []byte, ms int32) []byte {
-	s := ms / 1000
-	h, m := s/3600%100, s/60%60
-	s %= 60
-	return append(dst, byte('0'+h/10), byte('0'+h%10), ':', byte('0'+m/10), byte('0'+m%10), ':',
-		byte('0'+s/10), byte('0'+s%10))
+	s := uint32(ms) / 1000
+	dst = append(dst, "00:00:00"...)
+	b := dst[len(dst)-8:]
+	put2(b, int(s/3600%100))
+	put2(b[3:], int(s/60%60))
+	put2(b[6:], int(s%60))
+	return dst
 }
 
 // appendNanos appends a point and precision digits; nothing for 0.
-func appendNanos(dst []byte, nanos, precision int) []byte {
+func appendNanos(dst []byte, nanos uint32, precision int) []byte {
 	if precision <= 0 {
 		return dst
 	}
-	dst = append(dst, '.')
-	for unit := int(1e8); precision > 0; precision-- {
-		dst = append(dst, byte('0'+nanos/unit%10))
-		unit /= 10
+	dst = append(dst, ".000000000"[:precision+1]...)
+	b := dst[len(dst)-precision:]
+	nanos /= uint32(pow10u[9-precision])
+	for k := precision - 1; k >= 0; k-- {
+		b[k] = byte('0' + nanos%10)
+		nanos /= 10
 	}
 	return dst
 }
 
-// AppendTimestamp appends yyyy-MM-dd HH:mm:ss with precision fractional digits.
+// AppendTimestamp appends yyyy-MM-dd HH:mm:ss with precision fractional digits, at most nine.
 func AppendTimestamp(dst []byte, ms int64, nanos int32, precision int) []byte {
 	days, rest := SplitMs(ms)
 	dst = AppendDate(dst, days)
 	dst = append(dst, ' ')
 	dst = appendClock(dst, rest)
-	return appendNanos(dst, int(rest%1000)*1e6+int(nanos), precision)
+	return appendNanos(dst, uint32(rest%1000)*1e6+uint32(nanos), precision)
 }

@@ -71,8 +71,44 @@ func (s *Session) Config() *catalog.Config { return s.cfg }
 // Catalog is what the session's statements have defined.
 func (s *Session) Catalog() *catalog.Catalog { return s.cat }
 
-// SetText changes what the positions of the following statements point into.
-func (s *Session) SetText(file, text string) { s.o.File, s.o.Text = file, text }
+// SetText changes what the positions of the following statements point into. What was defined in
+// an earlier text loses its positions, so that no error points into the wrong one.
+func (s *Session) SetText(file, text string) {
+	if text != s.o.Text {
+		s.forgetPositions()
+	}
+	s.o.File, s.o.Text = file, text
+}
+
+// forgetPositions replaces the definitions of tables by copies without the positions that errors
+// of later statements point at.
+func (s *Session) forgetPositions() {
+	for _, db := range s.cat.Databases() {
+		for _, name := range s.cat.Objects(db) {
+			t, isTable := s.cat.Lookup([]string{db, name}).(*catalog.Table)
+			if !isTable || t.Def == nil {
+				continue
+			}
+			def := *t.Def
+			def.Name = ast.NewName(t.Path...)
+			def.Options = make([]*ast.Option, len(t.Def.Options))
+			for i, o := range t.Def.Options {
+				def.Options[i] = &ast.Option{Key: &ast.StringLit{Value: o.Key.Value}, Value: &ast.StringLit{Value: o.Value.Value}}
+			}
+			if def.Schema != nil {
+				schema := *def.Schema
+				schema.Columns = make([]*ast.Column, len(def.Schema.Columns))
+				for i, c := range def.Schema.Columns {
+					plain := *c
+					plain.Span, plain.Name.Span = ast.Span{}, ast.Span{}
+					schema.Columns[i] = &plain
+				}
+				def.Schema = &schema
+			}
+			t.Def = &def
+		}
+	}
+}
 
 // Execute runs a statement up to the plan of a job, which is for the caller to run. Mistakes in
 // the text are a *sqlerr.Error.

@@ -161,7 +161,7 @@ func (s *Session) columns(n *ast.Name) (*Result, error) {
 	case *catalog.Table:
 		rows = o.Columns
 	case *catalog.View:
-		schema, err := s.viewSchema(o, n)
+		schema, err := s.viewSchema(n)
 		if err != nil {
 			return nil, err
 		}
@@ -190,13 +190,9 @@ func (s *Session) columns(n *ast.Name) (*Result, error) {
 	return r, nil
 }
 
-func (s *Session) viewSchema(v *catalog.View, n *ast.Name) (types.Schema, error) {
+func (s *Session) viewSchema(n *ast.Name) (types.Schema, error) {
 	q := &ast.Query{Span: n.Span, Body: &ast.TableQuery{Span: n.Span, Name: n}}
-	node, err := bind.New(s.cat, s.cfg).Query(q)
-	if err != nil {
-		return types.Schema{}, err
-	}
-	return node.Schema(), nil
+	return bind.New(s.cat, s.cfg).Schema(q)
 }
 
 func keyText(t *catalog.Table, c catalog.Column) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/logical"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
+	"github.com/tidemark-stream/tidemark/types"
 )
 
 // Binder binds one statement.
@@ -25,6 +26,8 @@ type Binder struct {
 	// columnPos holds where each column reference stood, for errors found after binding, such
 	// as a column that is not grouped.
 	columnPos map[*expr.Column]sqlerr.Span
+	// unchecked leaves the options of tables alone, as for a view's definition, which runs nothing.
+	unchecked bool
 	// views are the names of the views being expanded, outermost first.
 	views []string
 }
@@ -41,6 +44,16 @@ func (b *Binder) Query(q *ast.Query) (logical.Node, error) {
 		return nil, err
 	}
 	return rel.node, nil
+}
+
+// Schema binds a query and returns its columns only; the options of its tables are not checked.
+func (b *Binder) Schema(q *ast.Query) (types.Schema, error) {
+	b.unchecked = true
+	rel, err := b.query(q, nil)
+	if err != nil {
+		return types.Schema{}, err
+	}
+	return rel.withUniqueNames().node.Schema(), nil
 }
 
 // Select binds a query whose rows are shown: a sink without a table.

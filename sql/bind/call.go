@@ -1,8 +1,6 @@
 package bind
 
 import (
-	"errors"
-	"slices"
 	"strings"
 
 	"github.com/tidemark-stream/tidemark/expr"
@@ -59,6 +57,9 @@ func (s *scope) call(e *ast.FuncCall) (expr.Expr, error) {
 		}
 		return out, err
 	}
+	if expr.Lookup(fn) == nil {
+		return nil, s.unknownFunction(fn, e)
+	}
 	if e.JSON != nil || strings.HasPrefix(fn, "JSON_") {
 		return s.jsonCall(fn, e)
 	}
@@ -66,42 +67,26 @@ func (s *scope) call(e *ast.FuncCall) (expr.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := expr.Resolve(fn, args, s.b.env, pos(e.Span))
-	if err != nil {
-		return nil, s.callError(fn, e, err)
-	}
-	return s.b.plain(out), nil
+	return s.resolve(fn, e.Span, args...)
 }
 
-// callError points an unknown function's error at its name and widens the suggestion to
-// aggregate functions.
-func (s *scope) callError(fn string, e *ast.FuncCall, err error) error {
-	if expr.Lookup(fn) != nil {
-		return wrap(e.Span, err)
-	}
-	hint := ""
-	var ee *expr.Error
-	if errors.As(err, &ee) {
-		hint = ee.Hint
-	}
-	if near := sqlerr.DidYouMean(fn, agg.Names()); hint == "" || near != "" && !closer(fn) {
-		hint = near
-	}
+// unknownFunction suggests the nearest scalar or aggregate functions.
+func (s *scope) unknownFunction(fn string, e *ast.FuncCall) error {
 	if onlyOver[fn] {
 		return unsupported(e.Span, fn)
 	}
-	return errAt(e.Name.Span, "unknown function %s", fn).WithHint("%s", hint)
+	names := agg.Names()
+	for _, f := range expr.All() {
+		if f.Name[0] >= 'A' && f.Name[0] <= 'Z' && !strings.Contains(f.Name, " ") && !formNames[f.Name] {
+			names = append(append(names, f.Name), f.Aliases...)
+		}
+	}
+	return errAt(e.Name.Span, "unknown function %s", fn).WithHint("%s", sqlerr.DidYouMean(fn, names))
 }
 
-// closer reports whether a scalar function has a name nearer to fn than any aggregate has.
-func closer(fn string) bool {
-	var names []string
-	for _, f := range expr.All() {
-		names = append(names, f.Name)
-	}
-	best := sqlerr.Nearest(fn, append(agg.Names(), names...))
-	return len(best) > 0 && !slices.Contains(agg.Names(), best[0])
-}
+// formNames are entries of the registry that are no functions to call by name.
+var formNames = map[string]bool{"AND": true, "OR": true, "NOT": true, "IN": true, "CASE": true, "ITEM": true,
+	"FIELD": true, "NEGATE": true, "LIKE": true, "ROW": true, "MAP": true, "ARRAY": true}
 
 // onlyOver are functions that need an OVER clause.
 var onlyOver = map[string]bool{"ROW_NUMBER": true, "RANK": true, "DENSE_RANK": true, "PERCENT_RANK": true,

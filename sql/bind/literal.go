@@ -102,8 +102,11 @@ func (b *Binder) temporalLiteral(e *ast.TemporalLit) (*expr.Literal, error) {
 	form := map[ast.TemporalKind]string{ast.DateLit: "DATE 'yyyy-MM-dd'", ast.TimeLit: "TIME 'HH:mm:ss'",
 		ast.TimestampLit: "TIMESTAMP 'yyyy-MM-dd HH:mm:ss'", ast.TimestampLTZLit: "'yyyy-MM-dd HH:mm:ss'"}[e.Kind]
 	bad := func() error {
-		return errAt(e.ValueSpan, "malformed %s literal '%s'", strings.Fields(form)[0], e.Value).
-			WithHint("write %s, with a fraction of the second if needed", form)
+		err := errAt(e.ValueSpan, "malformed %s literal '%s'", strings.Fields(form)[0], e.Value)
+		if e.Kind == ast.DateLit {
+			return err.WithHint("write %s", form)
+		}
+		return err.WithHint("write %s, with a fraction of the second if needed", form)
 	}
 	text := strings.TrimSpace(e.Value)
 	day, clock, both := strings.Cut(text, " ")

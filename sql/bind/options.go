@@ -77,6 +77,9 @@ type tableOptions struct {
 // the formats it names, against what all tables have. As in Flink, a definition is not checked
 // before it is used.
 func (b *Binder) checkTable(t *catalog.Table, hints []*ast.Hint, at sqlerr.Span, use usage) error {
+	if b.unchecked {
+		return nil
+	}
 	o := &tableOptions{table: t, given: maps.Clone(t.Options), hints: map[string]sqlerr.Span{}, at: at}
 	if o.given == nil {
 		o.given = map[string]string{}
@@ -227,7 +230,7 @@ func (o *tableOptions) span(key string) sqlerr.Span {
 	}
 	if o.table.Def != nil {
 		for i := len(o.table.Def.Options) - 1; i >= 0; i-- {
-			if opt := o.table.Def.Options[i]; opt.Key.Value == key {
+			if opt := o.table.Def.Options[i]; opt.Key.Value == key && !opt.Span.IsZero() {
 				return opt.Span
 			}
 		}
@@ -246,7 +249,7 @@ func (o *tableOptions) tableSpan() sqlerr.Span {
 func (o *tableOptions) columnSpan(name string) sqlerr.Span {
 	if o.table.Def != nil && o.table.Def.Schema != nil {
 		for _, c := range o.table.Def.Schema.Columns {
-			if c.Name.Name == name {
+			if c.Name.Name == name && !c.Span.IsZero() {
 				return c.Span
 			}
 		}

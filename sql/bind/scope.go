@@ -179,7 +179,11 @@ func (r *relation) only(n *ast.Name, at int, found []int) (int, int, error) {
 	}
 	var where []string
 	for _, i := range found {
-		where = append(where, r.cols[i].label())
+		label := r.cols[i].label()
+		if len(r.cols[i].table) == 0 {
+			label = "column " + itoa(i+1)
+		}
+		where = append(where, label)
 	}
 	return 0, 0, errAt(n.Parts[0].Span.To(n.Parts[at].Span), "column %s is ambiguous", n.Parts[at].Name).
 		WithHint("it may be %s; qualify it with the table's name or alias, or give the columns different names",
@@ -213,6 +217,12 @@ func (r *relation) unknown(n *ast.Name) error {
 	}
 	if len(r.cols) == 0 {
 		return e.WithHint("there is no FROM clause; write a string in single quotes")
+	}
+	if len(parts) > 1 {
+		// The column is there, but under another table's name.
+		if found := r.find(nil, parts[1]); len(found) > 0 {
+			return e.WithHint("write %s", r.cols[found[0]].label())
+		}
 	}
 	names := r.names()
 	if near := sqlerr.Nearest(parts[0], names); len(near) > 0 {

@@ -232,8 +232,10 @@ func timeType(t types.Type, at sqlerr.Span, what, column string) error {
 	switch {
 	case t.Attr == types.ProcTime:
 		return err.WithHint("processing time needs no watermark: leave WATERMARK FOR out")
-	case column == "":
+	case column == "" && t.IsTimestamp():
 		return err.WithHint("write CAST(... AS %s(3))", t.Kind)
+	case column == "":
+		return err.WithHint("write for example ts - INTERVAL '5' SECOND, where ts is the column")
 	case t.IsTimestamp():
 		return err.WithHint("declare it as %s %s(3)", column, t.Kind)
 	case t.IsInteger():
@@ -324,6 +326,7 @@ func (b *Binder) CreateView(st *ast.CreateView) (*catalog.View, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.unchecked = true
 	rel, err := b.query(st.Query, nil)
 	if err != nil {
 		return nil, err

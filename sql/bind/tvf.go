@@ -45,6 +45,9 @@ func (b *Binder) tableFunc(t *ast.TableFunc, with *ctes) (*relation, error) {
 		return nil, err
 	}
 	data, ok := args["DATA"].(*ast.TableArg)
+	if q, sub := args["DATA"].(*ast.Subquery); sub {
+		data, ok = &ast.TableArg{Span: q.Span, Query: q.Query}, true
+	}
 	if !ok {
 		return nil, errAt(args["DATA"].Pos(), "the first argument of %s must be a table", fn).
 			WithHint("write %s", params.usage)

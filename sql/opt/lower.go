@@ -96,6 +96,8 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 	in := a.Input.Schema()
 	x := &Expand{Input: a.Input}
 	w := windowOf(a.Input)
+	written := a
+	a = repeatedSets(a)
 	inAll := all(len(a.Keys))
 	for k := range a.Keys {
 		for _, set := range a.Sets {
@@ -162,7 +164,37 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 	}
 	agg := r.expanded(a, &b, x, w, inAll)
 	e := column(agg.Schema(), len(a.Keys))
-	return setColumns(a, agg, upTo(len(a.Keys)), len(b.Keys), func(int) expr.Expr { return e })
+	return setColumns(written, agg, upTo(len(a.Keys)), len(b.Keys), func(int) expr.Expr { return e })
+}
+
+// repeatedSets gives a the grouping sets that Flink computes where some are repeated: it computes
+// the first occurrences of all sets together, then the second ones, and so on, and where one of
+// these lots is a single set it groups by all keys instead, unless GROUPING is asked for
+// (CALCITE-1824 describes the rewrite). GROUP_ID still counts occurrences as written.
+func repeatedSets(a *logical.Aggregate) *logical.Aggregate {
+	for _, g := range a.GroupingIDs {
+		if g != nil {
+			return a
+		}
+	}
+	lot := make([]int, len(a.Sets))
+	inLot := map[int]int{}
+	for i, s := range a.Sets {
+		for _, o := range a.Sets[:i] {
+			if sameSet(o, s) {
+				lot[i]++
+			}
+		}
+		inLot[lot[i]]++
+	}
+	out := *a
+	out.Sets = slices.Clone(a.Sets)
+	for i := range out.Sets {
+		if lot[i] > 0 && inLot[lot[i]] == 1 {
+			out.Sets[i] = upTo(len(a.Keys))
+		}
+	}
+	return &out
 }
 
 // expanded lowers the aggregation b over the Expand x of a's grouping sets. Where the rows come

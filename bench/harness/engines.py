@@ -58,6 +58,9 @@ class Tidemark:
         cmd = [self.binary, "run", file]
         for k, v in settings.items():
             cmd += ["--set", f"{k}={v}"]
+        return self.measure(cmd)
+
+    def measure(self, cmd):
         if self.cpu_list:
             cmd = ["taskset", "-c", ",".join(map(str, self.cpu_list))] + cmd
         log = os.path.join(self.tmp, "tidemark.log")
@@ -69,9 +72,24 @@ class Tidemark:
         p.returncode = os.waitstatus_to_exitcode(status)
         if p.returncode:
             with open(log, errors="replace") as f:
-                raise BenchError(f"tidemark exited with {p.returncode}: " + f.read()[-1500:])
+                raise BenchError(f"{self.name} exited with {p.returncode}: " + f.read()[-1500:])
         cpu = used.ru_utime + used.ru_stime
         return Run(wall, cpu, used.ru_maxrss / 1024, max(0, (machine.busy() - busy - cpu) / wall))
+
+
+class Decoder(Tidemark):
+    """Tidemark's JSON decoder alone, with the columns of a query: the bound of queries that do little else."""
+    name = "decoder"
+
+    def __init__(self, data_dir):
+        self.binary = os.path.join(data_dir, "decode")
+        subprocess.run(["go", "build", "-o", self.binary, "./bench/decode"], cwd=ROOT, check=True)
+        self.tmp, self.cpu_list = os.path.join(data_dir, "tmp"), None
+
+    def run(self, sql, settings):
+        """sql is the file and the columns, with a blank between."""
+        file, columns = sql.split()
+        return self.measure([self.binary, "-columns", columns, file])
 
 
 class Flink:

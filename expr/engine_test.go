@@ -238,7 +238,8 @@ func TestFold(t *testing.T) {
 		"CASE WHEN FALSE THEN i WHEN TRUE THEN j ELSE 3 END": "j", "IF(1 > 2, i, j)": "j",
 		"1 / 0": "1 / 0", "COALESCE(NULL, i)": "i", "COALESCE(j, i)": "j", "CAST('12' AS INT)": "12",
 		"b = 3": "b = 3", "p > 2": "CAST(p AS DECIMAL(12, 2)) > 2.00", "t AND (t AND i > 1)": "t AND t AND (i > 1)",
-		"CAST('x' AS INT)": "CAST('x' AS INT)",
+		"CAST('x' AS INT)": "CAST('x' AS INT)", "i - (j - i)": "i - (j - i)", "-(i + j)": "-(i + j)",
+		"i IS DISTINCT FROM ar[1]": "i IS DISTINCT FROM ar[1]",
 	} {
 		if got := expr.Fold(bindSample(t, src), utc).String(); got != want {
 			t.Errorf("%s folds to %s, want %s", src, got, want)

@@ -81,6 +81,9 @@ func FormatLiteral(v types.Value, t types.Type) string {
 	case nil:
 		return "NULL"
 	case string:
+		if t.Kind == types.Symbol {
+			return v
+		}
 		return "'" + strings.ReplaceAll(v, "'", "''") + "'"
 	case []byte:
 		return fmt.Sprintf("x'%x'", v)
@@ -112,14 +115,19 @@ func FormatLiteral(v types.Value, t types.Type) string {
 var infix = map[string]bool{
 	"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true, "+": true, "-": true,
 	"*": true, "/": true, "%": true, "||": true, "AND": true, "OR": true, "LIKE": true,
+	"IS DISTINCT FROM": true, "IS NOT DISTINCT FROM": true,
 }
+
+// grouped are the operators for which a op (b op c) is not a op b op c.
+var grouped = map[string]bool{"-": true, "/": true, "%": true}
 
 // String implements Expr.
 func (e *Call) String() string {
 	args := make([]string, len(e.Args))
 	for i, a := range e.Args {
 		args[i] = a.String()
-		if c, ok := a.(*Call); ok && infix[c.Fn] && infix[e.Fn] && c.Fn != e.Fn {
+		if c, ok := a.(*Call); ok && infix[c.Fn] && (infix[e.Fn] || e.Fn == "NEGATE") &&
+			(c.Fn != e.Fn || i > 0 && grouped[c.Fn]) {
 			args[i] = "(" + args[i] + ")"
 		}
 	}
@@ -128,6 +136,10 @@ func (e *Call) String() string {
 		return strings.Join(args, " "+e.Fn+" ")
 	case e.Fn == "CAST" || e.Fn == "TRY_CAST":
 		return e.Fn + "(" + args[0] + " AS " + e.T.AsNullable().WithoutAttr().String() + ")"
+	case e.Fn == "NEGATE":
+		return "-" + args[0]
+	case e.Fn == "ITEM" && len(args) == 2:
+		return args[0] + "[" + args[1] + "]"
 	case strings.HasPrefix(e.Fn, "IS ") && len(args) == 1:
 		return args[0] + " " + e.Fn
 	case e.Fn == "FIELD" && len(args) == 2:

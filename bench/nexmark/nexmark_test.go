@@ -142,7 +142,7 @@ func TestParts_CoverAllBlocksOnce(t *testing.T) {
 }
 
 func TestPrice_FastIsExact(t *testing.T) {
-	n := 3_000_000
+	n := 1_000_000
 	if testing.Short() {
 		n = 300_000
 	}

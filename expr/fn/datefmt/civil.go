@@ -57,18 +57,16 @@ func ISOWeek(days int) (year, week int) {
 	return year, (thursday-Days(year, 1, 1))/7 + 1
 }
 
-// MonthsBetween is the number of whole months from time b to time a, both in ms.
-func MonthsBetween(a, b int64) int {
+// MonthsBetween is the number of whole months from day b to day a.
+func MonthsBetween(a, b int) int {
 	if a < b {
 		return -MonthsBetween(b, a)
 	}
-	ad, at := SplitDay(a)
-	bd, bt := SplitDay(b)
-	ay, am, _ := Civil(ad)
-	by, bm, _ := Civil(bd)
+	ay, am, _ := Civil(a)
+	by, bm, _ := Civil(b)
 	n := (ay-by)*12 + am - bm
 	// The estimate is right or one too high.
-	if moved := int(types.AddMonthsToDays(int32(bd), n)); moved > ad || moved == ad && bt > at {
+	if int(types.AddMonthsToDays(int32(b), n)) > a {
 		n--
 	}
 	return n

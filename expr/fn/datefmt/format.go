@@ -72,16 +72,32 @@ type item struct {
 type Formatter struct {
 	items   []item
 	pattern string
-	// perDay: every field is part of the date, so that the text is the same all day.
-	perDay bool
 }
 
-// PerDay reports that the formatted text depends on the date alone.
-func (f *Formatter) PerDay() bool { return f.perDay }
+// Unit is the longest of Day, Hour, Minute and Second within which all times have the same text, or
+// 0: rows close in time can then share theirs.
+func (f *Formatter) Unit() int64 { return unit(f.items) }
+
+func unit(items []item) int64 {
+	u := Day
+	for i := range items {
+		switch items[i].field {
+		case fAmPm, fHour, fHourAmPm, fClockAmPm, fClock, fZone:
+			u = min(u, Hour)
+		case fMinute:
+			u = min(u, Minute)
+		case fSecond:
+			u = min(u, Second)
+		case fFraction, fMilliOfDay, fNano, fNanoOfDay, fMilli:
+			return 0
+		}
+	}
+	return u
+}
 
 // Compile reads a pattern of letters such as yyyy-MM-dd HH:mm:ss.SSS.
 func Compile(pattern string) (*Formatter, error) {
-	f := &Formatter{pattern: pattern, perDay: true}
+	f := &Formatter{pattern: pattern}
 	depth := 0
 	for i := 0; i < len(pattern); {
 		c := pattern[i]
@@ -157,9 +173,6 @@ func (f *Formatter) add(it item) {
 	if n := len(f.items); n > 0 && it.field == fLiteral && f.items[n-1].field == fLiteral {
 		f.items[n-1].text += it.text
 		return
-	}
-	if it.field >= fAmPm {
-		f.perDay = false
 	}
 	f.items = append(f.items, it)
 }

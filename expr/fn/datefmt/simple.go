@@ -10,13 +10,7 @@ import (
 // Simple is a compiled pattern of java.text.SimpleDateFormat in English. It reads leniently: 25:00
 // is one o'clock of the next day, and what follows the text that it needs is ignored. Immutable and
 // safe for concurrent use.
-type Simple struct {
-	items  []item
-	perDay bool
-}
-
-// PerDay reports that the formatted text depends on the date alone.
-func (f *Simple) PerDay() bool { return f.perDay }
+type Simple struct{ items []item }
 
 // simpleFields are the letters of SimpleDateFormat.
 var simpleFields = map[byte]field{
@@ -28,7 +22,7 @@ var simpleFields = map[byte]field{
 
 // CompileSimple reads a pattern.
 func CompileSimple(pattern string) (*Simple, error) {
-	f := &Simple{perDay: true}
+	f := &Simple{}
 	for i := 0; i < len(pattern); {
 		c := pattern[i]
 		switch {
@@ -52,9 +46,6 @@ func CompileSimple(pattern string) (*Simple, error) {
 				if n >= 4 && c != 'a' && c != 'G' {
 					it.style = fullText
 				}
-			}
-			if fl >= fAmPm {
-				f.perDay = false
 			}
 			f.items = append(f.items, it)
 			i += n

@@ -53,6 +53,7 @@ func TestPath(t *testing.T) {
 		}
 	}
 	f("$.name", `"Elbe"`)
+	f("name", `"Elbe"`)
 	f("lax $.km", `1094.2`)
 	f("strict $['name']", `"Elbe"`)
 	f(`$["a.b"]`, `true`)
@@ -80,7 +81,7 @@ func TestPath(t *testing.T) {
 }
 
 func TestPathErrors(t *testing.T) {
-	for _, p := range []string{"", "a", "$.", "$[", "$['a", "$[x]", "$a", "lax", "$[?(@.a)]", "$[1,2]", "$.a.length()"} {
+	for _, p := range []string{"", "foo $.a", "$.", "$[", "$['a", "$[x]", "$a", "$[?(@.a)]", "$[1,2]", "$.a.length()"} {
 		if _, err := Compile(p); err == nil {
 			t.Errorf("%q compiles", p)
 		}

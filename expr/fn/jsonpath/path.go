@@ -37,8 +37,8 @@ type Path struct {
 
 type span struct{ from, to int }
 
-// Compile reads a path: lax or strict in front (strict when neither is said), then $ and any of
-// .name ['name'] [0] [-1] [*] .* [1:3] ..name.
+// Compile reads a path: lax or strict in front (strict when neither is said), then $, which may be left
+// out, and any of .name ['name'] [0] [-1] [*] .* [1:3] ..name.
 func Compile(spec string) (*Path, error) {
 	p := &Path{spec: spec, Definite: true}
 	rest := strings.TrimSpace(spec)
@@ -50,10 +50,14 @@ func Compile(spec string) (*Path, error) {
 			break
 		}
 	}
-	if !strings.HasPrefix(rest, "$") {
-		return nil, p.fail("it must start with '$', after 'lax' or 'strict'")
+	if rest == "" {
+		return nil, p.fail("it is empty: write '$' for the whole value")
 	}
-	rest = rest[1:]
+	if rest[0] == '$' {
+		rest = rest[1:]
+	} else {
+		rest = "." + rest
+	}
 	for rest != "" {
 		var s step
 		var err error

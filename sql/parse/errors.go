@@ -2,6 +2,7 @@ package parse
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
@@ -20,6 +21,12 @@ func (p *parser) found() string {
 	if i := strings.IndexByte(text, '\n'); i >= 0 {
 		text = text[:i] + "..."
 	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, text)
 	if r := []rune(text); len(r) > foundMax {
 		text = string(r[:foundMax]) + "..."
 	}

@@ -172,7 +172,8 @@ type Phase uint8
 // The phases. A local phase emits [keys..., accumulators packed in one BYTES column] and, for
 // windows, the end of the slice in ms as BIGINT, for the global phase of the same Aggs; what is
 // packed how is private to exec. The Keys of a global phase are the first columns of its input;
-// Args and Filter of its Aggs are those of the local phase and mean nothing there.
+// Args and Filter of its Aggs are those of the local phase: they point into ArgSchema, not into
+// the columns that come.
 const (
 	SinglePhase Phase = iota
 	LocalPhase
@@ -210,6 +211,9 @@ type WindowAgg struct {
 	// InputRetracts says that -U and -D rows come.
 	InputRetracts bool
 	Phase         Phase
+	// ArgSchema is the columns that Args and Filter of Aggs point into: those of the input or,
+	// in a global phase, those of the local phase's input.
+	ArgSchema types.Schema
 	// AllowedLatenessMs keeps windows open beyond the watermark. EarlyFireMs, LateFireMs: -1 off.
 	AllowedLatenessMs, EarlyFireMs, LateFireMs int64
 }
@@ -222,7 +226,9 @@ type GroupAgg struct {
 	// UpdateBefore says that someone downstream needs -U rows.
 	UpdateBefore bool
 	Phase        Phase
-	TTLMs        int64 // 0: never expires
+	// ArgSchema is the same as in WindowAgg.
+	ArgSchema types.Schema
+	TTLMs     int64 // 0: never expires
 }
 
 // Union passes on the rows of all inputs.

@@ -38,9 +38,13 @@ func splittable(a *plan.AggCall) bool {
 	return false
 }
 
+// autoTwoPhase says whether AUTO, the default strategy, means two phases where they are possible.
+const autoTwoPhase = false
+
 // twoPhase reports whether an aggregation over in is done in two steps.
 func (b *builder) twoPhase(in *node, keys []int, aggs []plan.AggCall) bool {
-	if b.cfg.Enum("table.optimizer.agg-phase-strategy") == "ONE_PHASE" || b.par < 2 ||
+	strategy := b.cfg.Enum("table.optimizer.agg-phase-strategy")
+	if strategy == "ONE_PHASE" || strategy == "AUTO" && !autoTwoPhase || b.par < 2 ||
 		in.single || !in.Mode.IsInsertOnly() || in.part != nil && subset(in.part, keys) {
 		return false
 	}
@@ -102,7 +106,7 @@ func (b *builder) groupAgg(a *logical.Aggregate) *node {
 	if in == nil {
 		return nil
 	}
-	op := &plan.GroupAgg{Keys: a.Keys, Aggs: a.Aggs, InputRetracts: !in.Mode.IsInsertOnly(), UpdateBefore: true}
+	op := &plan.GroupAgg{Keys: a.Keys, Aggs: a.Aggs, InputRetracts: !in.Mode.IsInsertOnly(), UpdateBefore: true, ArgSchema: in.Schema}
 	if !b.batch {
 		op.TTLMs = b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()
 	}
@@ -191,7 +195,7 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 		in = b.windowTime(&w, in)
 	}
 	op := &plan.WindowAgg{Window: w, Attached: a.Attached, StartCol: a.StartCol, EndCol: a.EndCol, Keys: a.Keys,
-		Aggs: a.Aggs, Props: a.Props, InputRetracts: !in.Mode.IsInsertOnly(), EarlyFireMs: -1, LateFireMs: -1}
+		Aggs: a.Aggs, Props: a.Props, ArgSchema: in.Schema, InputRetracts: !in.Mode.IsInsertOnly(), EarlyFireMs: -1, LateFireMs: -1}
 	out := &node{Node: plan.Node{Op: op, RowTime: -1, Mode: types.InsertOnly}, pos: a.Pos}
 	out.lateness = b.emitInto(op, in)
 	if op.AllowedLatenessMs > 0 || op.EarlyFireMs >= 0 || op.LateFireMs >= 0 {

@@ -115,11 +115,11 @@ func (b *builder) key(n *node) string {
 		}
 	case *plan.WindowAgg:
 		c := *o
-		c.Aggs = nil
+		c.Aggs, c.ArgSchema = nil, types.Schema{}
 		fmt.Fprintf(&s, "%+v %s", c, aggKeys(o.Aggs))
 	case *plan.GroupAgg:
 		c := *o
-		c.Aggs = nil
+		c.Aggs, c.ArgSchema = nil, types.Schema{}
 		fmt.Fprintf(&s, "%+v %s", c, aggKeys(o.Aggs))
 	default:
 		fmt.Fprintf(&s, "%T %+v", o, o)

@@ -179,7 +179,7 @@ var cases = []struct {
 		f := &logical.Filter{Input: scan, Cond: call(">", types.BooleanType, refTo(scan, "delay"), intLit(5))}
 		return []*logical.Sink{sinkFor(pick(hourly(f), "window_start", "origin", "n"), nil)}
 	}},
-	{"tumble_parallel", map[string]string{"parallelism.default": "4"}, func() []*logical.Sink {
+	{"tumble_parallel", map[string]string{"parallelism.default": "4", "table.optimizer.agg-phase-strategy": "TWO_PHASE"}, func() []*logical.Sink {
 		return []*logical.Sink{sinkFor(hourly(&logical.Scan{Table: flights(nil)}), nil)}
 	}},
 	{"group_upsert", map[string]string{"table.exec.state.ttl": "1 d"}, func() []*logical.Sink {

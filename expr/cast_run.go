@@ -111,11 +111,51 @@ func castLoop(from, to types.Type) Kernel {
 		return widen(func(a []float32, r []float64, i int32) { r[i] = float64(a[i]) })
 	case from.Kind == types.BigInt && to.Kind == types.Int:
 		return widen(func(a []int64, r []int32, i int32) { r[i] = int32(a[i]) })
+	case from.Kind == types.Decimal && to.Kind == types.Decimal:
+		return decimalLoop(from, to)
 	case from.Kind == types.Decimal && from.Phys() == types.PI64 && to.Kind == types.Double && from.Scale <= 15:
 		s := from.Scale
 		return Unary(func(a int64) float64 { return types.I128(a).Float64(s) })
 	}
 	return nil
+}
+
+// decimalLoop changes precision and scale; what does not fit is NULL.
+func decimalLoop(from, to types.Type) Kernel {
+	up := to.Scale - from.Scale
+	wide := to.Precision-to.Scale >= from.Precision-from.Scale // every integer part fits
+	switch {
+	case up == 0 && from.Phys() == types.PI64 && to.Phys() == types.PI128:
+		return widen(func(a []int64, r []types.Int128, i int32) { r[i] = types.I128(a[i]) })
+	case up >= 0 && wide && from.Phys() == types.PI64 && to.Phys() == types.PI64:
+		m := types.Pow10Int64(up)
+		return widen(func(a []int64, r []int64, i int32) { r[i] = a[i] * m })
+	case up >= 0 && up <= types.MaxSmallDecimal && wide && from.Phys() == types.PI64:
+		m := types.Pow10Int64(up)
+		return widen(func(a []int64, r []types.Int128, i int32) { r[i] = types.MulInt64(a[i], m) })
+	case up == 0 && from.Phys() == types.PI128 && to.Phys() == types.PI128:
+		p := to.Precision
+		return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
+			out.CopyValid(args[0].Valid)
+			a, r := args[0].I128[:n], out.I128[:n]
+			rows(out.Valid, n, sel, func(i int) {
+				x := a[i]
+				r[i] = x
+				// A DECIMAL of over 18 digits holds every int64.
+				if !x.IsInt64() && !x.FitsDecimal(p) {
+					out.SetNull(i)
+				}
+			})
+		}
+	}
+	sf, st := from.Scale, to.Scale
+	return EachRow(func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
+		if x, ok := exactAt(args[0], i).Rescale(sf, st); ok {
+			SetDecimal(out, i, x)
+		} else {
+			out.SetNull(i)
+		}
+	})
 }
 
 // widen makes a kernel of a conversion that works on any bits, the slots of NULLs too.

@@ -77,6 +77,8 @@ var scalars = []string{
 	"CAST(ts AS STRING)", "CAST(ts AS TIMESTAMP(6))", "CAST(ts AS DATE)", "ts + INTERVAL '1' DAY", "ts - INTERVAL '1' MONTH",
 	"CAST(ar AS ARRAY<STRING>)", "CAST(m AS STRING)", "CAST(r AS STRING)", "i IS DISTINCT FROM j", "r = ROW(1, 'a')",
 	"CAST(b AS TINYINT)", "CAST(i AS BOOLEAN)", "CAST(t AS INT)", "CAST(r AS ROW<a BIGINT, b STRING>)", "TRY_CAST(ar AS ARRAY<TINYINT>)",
+	"CAST(p AS DECIMAL(20, 2))", "CAST(p AS DECIMAL(12, 4))", "CAST(p AS DECIMAL(30, 8))", "CAST(q AS DECIMAL(22, 5))",
+	"CAST(q AS DECIMAL(12, 1))", "CAST(CAST(q * 1000000000000 AS DECIMAL(38, 5)) AS DECIMAL(19, 5))",
 	"ar = ARRAY[1, NULL]", "CAST(s AS CHAR(3))", "CAST(s AS BYTES)", "q - q", "q + 1", "b + 1", "5 - p",
 }
 

@@ -3,6 +3,17 @@
 // compiler that turns trees into programs over batches.
 //
 //	sql/bind --Resolve--> Expr (in a plan) --Compile--> Program --Eval--> *vec.Vec
+//
+// Trees are immutable and shared freely. A Program, Programs or Filter and the kernels in it own
+// scratch memory and belong to one goroutine; compile once a subtask. A row that cannot be
+// computed (division by zero, a failing CAST) does not stop the others: it is noted in
+// EvalCtx.Errs, and only where its value is needed, since AND, OR, CASE, IF and COALESCE evaluate
+// an argument for the rows that want it. Nothing is allocated for a batch after the first.
+//
+// A function is one Func literal, registered by an init: kernel.go has what it is written with.
+// Operators and the forms of this package are registered here, the library in package expr/fn.
+//
+// Stability: internal use.
 package expr
 
 import (

@@ -198,7 +198,9 @@ func NullIn(k Kernel) Kernel {
 				}
 			}
 		}
-		k(ctx, args, out, n, buf)
+		if len(buf) > 0 { // an empty list could be nil, which means all rows
+			k(ctx, args, out, n, buf)
+		}
 	}
 }
 

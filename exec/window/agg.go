@@ -1,0 +1,492 @@
+package window
+
+import (
+	"fmt"
+
+	"github.com/tidemark-stream/tidemark/exec/agg"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Agg aggregates aligned windows, or windows that came with the rows, in a single phase or as the
+// global one of two.
+type Agg struct {
+	n    *plan.WindowAgg
+	inS  types.Schema
+	ctx  *op.Context
+	out  op.Output
+	mem  *state.Memory
+	zone *zone
+	shape
+	set *agg.Set
+	slices
+	fire func(end int64, stamp int64) error // of windows made of several slices
+	next int64                              // end of the first such window that has rows and has not fired
+
+	run     *agg.Store // the running aggregate of a hop (of set runSet) or cumulate
+	runSet  *agg.Set
+	runEnd  int64 // cumulate: the last end of the windows that run belongs to
+	scratch *agg.Store
+
+	wm      int64 // the watermark, or processing time
+	minDue  int64 // tumble: the first instant at which a window is over
+	levels  levels
+	held    *vec.Batch // see held.go
+	zoned   []int64
+	enc     *state.Encoder
+	keyCols []*vec.Vec
+	kept    []int32
+	active  []*slice
+	recs    []uint32
+	neg     []bool
+	input   agg.Input
+	emitter emitter
+
+	parts    *agg.Store // accumulators from the local phase
+	partSet  *agg.Set
+	partRecs []uint32
+}
+
+// NewAgg builds the window aggregation n over rows of schema in, which emits rows of schema out:
+// keys, aggregates, properties. In the local phase out is the keys, the packed accumulators
+// (BYTES) and the end of the slice (BIGINT, local ms); the global phase reads these columns.
+func NewAgg(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
+	if n.Window.Kind == plan.Session && !n.Attached {
+		return newSession(n, in, out)
+	}
+	if n.AllowedLatenessMs > 0 || n.EarlyFireMs > 0 || n.LateFireMs > 0 {
+		return newEmitting(n, in, out)
+	}
+	if n.Phase == plan.LocalPhase {
+		return newLocal(n, in, out)
+	}
+	return newAgg(n, in, out)
+}
+
+func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
+	o := &Agg{n: n, inS: in, next: never, minDue: never, wm: vec.MinTime}
+	o.levels.base = vec.MinTime
+	if n.Attached {
+		o.kind = plan.Tumble
+	} else {
+		var err error
+		if o.shape, err = newShape(&n.Window); err != nil {
+			return nil, err
+		}
+	}
+	opt := agg.Options{Retract: n.InputRetracts, Owned: o.kind != plan.Tumble}
+	var err error
+	if o.set, err = agg.New(n.Aggs, in, opt); err != nil {
+		return nil, err
+	}
+	o.slices.set = o.set
+	switch o.kind {
+	case plan.Hop:
+		o.fire = o.fireMerged
+		// The running aggregate needs the number of rows of a key, and so do the slices.
+		counted := opt
+		counted.CountRows = true
+		set, err := agg.New(n.Aggs, in, counted)
+		if err != nil {
+			return nil, err
+		}
+		if w, ok := set.CanSlide(n.Aggs, in); ok && o.size > o.width {
+			o.set, opt = set, counted
+			o.slices.set, o.runSet, o.fire, o.extra = set, w, o.fireSliding, 1
+		}
+	case plan.Cumulate:
+		o.fire, o.runSet = o.fireCumulate, o.set
+	}
+	if n.Phase == plan.GlobalPhase {
+		if err = o.set.Packable(); err == nil {
+			o.partSet, err = agg.New(n.Aggs, in, opt)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	o.held = vec.NewBatch(in)
+	o.emitter.batch = vec.NewBatch(out)
+	return o, nil
+}
+
+func keyTypes(in types.Schema, keys []int) []types.Type {
+	ts := make([]types.Type, len(keys))
+	for i, k := range keys {
+		ts[i] = in.Fields[k].Type.WithoutAttr()
+	}
+	return ts
+}
+
+// Open implements op.Operator.
+func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
+	o.ctx, o.out = c, out
+	if o.zone, err = newZone(o.n.Window.Zone); err != nil {
+		return err
+	}
+	o.mem = state.NewMemory()
+	o.slices.mem = o.mem
+	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
+	o.enc = state.NewEncoder(o.l)
+	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
+	// Bind offsets before the first store exists.
+	o.set.Bind(o.l.Words() + o.extra)
+	if o.runSet != nil {
+		o.run = o.runSet.NewStore(o.mem, o.l, 0)
+		o.set.Bind(o.l.Words() + o.extra)
+	}
+	if o.partSet != nil {
+		o.parts = o.partSet.NewRecords(o.mem, o.l.Words()+o.extra)
+	}
+	o.emitter.init(o.n, o.zone, out)
+	return nil
+}
+
+// Process implements op.Operator.
+func (o *Agg) Process(_ int, b *vec.Batch) error {
+	if b.Rows() == 0 {
+		return nil
+	}
+	if err := o.assign(b, rowsOf(b)); err != nil {
+		return err
+	}
+	if err := o.apply(b); err != nil {
+		return err
+	}
+	if b.Stamps != nil && !o.n.Window.ProcTime {
+		o.levels.note(b, rowsOf(b), o.due())
+	}
+	if o.ctx.Counters != nil {
+		o.ctx.Counters.StateBytes.Store(o.mem.Bytes())
+	}
+	return nil
+}
+
+// due is the first instant at which something fires.
+func (o *Agg) due() int64 {
+	if o.fire == nil {
+		return o.minDue
+	}
+	if o.next == never {
+		return never
+	}
+	return o.zone.timer(o.next - 1)
+}
+
+// times returns the wall-clock time of each position of b, and what is NULL.
+func (o *Agg) times(b *vec.Batch, rows []int32) ([]int64, vec.Bitmap, error) {
+	if o.partSet != nil {
+		// Partial aggregates carry the end of their slice.
+		v := b.Cols[len(o.n.Keys)+1]
+		o.zoned = sized(o.zoned, b.N)
+		for _, r := range rows {
+			o.zoned[r] = v.I64[r] - 1
+		}
+		return o.zoned, nil, nil
+	}
+	if o.n.Window.ProcTime {
+		now := o.zone.local(o.ctx.Now())
+		o.zoned = sized(o.zoned, b.N)
+		for _, r := range rows {
+			o.zoned[r] = now
+		}
+		return o.zoned, nil, nil
+	}
+	col := o.n.Window.TimeCol
+	if o.n.Attached {
+		col = o.n.EndCol
+	}
+	return localTimes(b.Cols[col], rows, b.N, o.zone, o.n.Attached, &o.zoned)
+}
+
+// localTimes returns the times of a column as wall-clock milliseconds.
+func localTimes(v *vec.Vec, rows []int32, n int, z *zone, isLocal bool, buf *[]int64) ([]int64, vec.Bitmap, error) {
+	convert := z != nil && !isLocal
+	switch {
+	case v.Phys == types.PI64 && !convert:
+		return v.I64, v.Valid, nil
+	case v.Phys != types.PI64 && v.Phys != types.PI128:
+		return nil, nil, fmt.Errorf("BUG: window time of type %s", v.Type)
+	}
+	*buf = sized(*buf, n)
+	out := *buf
+	for _, r := range rows {
+		if v.Phys == types.PI64 {
+			out[r] = v.I64[r]
+		} else {
+			out[r] = v.I128[r].Hi
+		}
+		if convert && (v.Valid == nil || v.Valid.Get(int(r))) {
+			out[r] = z.local(out[r])
+		}
+	}
+	return out, v.Valid, nil
+}
+
+func sized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/2)
+	}
+	return s[:n]
+}
+
+// assign sorts the rows into slices: kept lists those in use, and each slice in active its own.
+func (o *Agg) assign(b *vec.Batch, rows []int32) error {
+	times, valid, err := o.times(b, rows)
+	if err != nil {
+		return err
+	}
+	var starts []int64
+	if o.n.Attached && o.n.StartCol >= 0 {
+		var tmp []int64
+		if starts, _, err = localTimes(b.Cols[o.n.StartCol], rows, b.N, nil, true, &tmp); err != nil {
+			return err
+		}
+	}
+	o.kept, o.active = o.kept[:0], o.active[:0]
+	var late, null, none int
+	var cur *slice
+	ghost := slice{start: 1} // an interval without rows yet; at first an empty one
+	at := 0
+	cur = &ghost
+	stamps := b.Stamps
+	if o.n.Window.ProcTime {
+		stamps = nil
+	}
+	lo, hi := int64(1), int64(0)
+	for _, r := range rows {
+		if valid != nil && !valid.Get(int(r)) {
+			null++
+			continue
+		}
+		t := times[r]
+		if t < lo || t >= hi || starts != nil && starts[r] != cur.start {
+			at, cur = o.locate(t, starts, r, &ghost)
+			lo, hi = cur.start, cur.end
+			if o.n.Attached {
+				lo, hi = t, t+1
+			}
+		}
+		stamp := o.wm
+		if stamps != nil {
+			stamp = stamps[r]
+		}
+		if stamp >= cur.first {
+			if stamp >= cur.last {
+				late++
+				continue
+			}
+			if stamp > o.wm {
+				o.hold(b, r)
+				continue
+			}
+		}
+		if cur == &ghost {
+			if cur.first > cur.last {
+				none++ // in the gap of a hop
+				continue
+			}
+			cur = new(slice)
+			*cur = ghost
+			o.insert(at, cur)
+			o.opened(cur)
+		}
+		if len(cur.rows) == 0 {
+			o.active = append(o.active, cur)
+		}
+		cur.rows = append(cur.rows, r)
+		cur.sub = append(cur.sub, int32(len(o.kept)))
+		o.kept = append(o.kept, r)
+	}
+	o.drop(late, null, none)
+	return nil
+}
+
+func (o *Agg) drop(late, null, none int) {
+	if o.ctx.Counters == nil {
+		return
+	}
+	if late > 0 {
+		o.ctx.Counters.Drop(op.DropLate, late)
+	}
+	if null > 0 {
+		o.ctx.Counters.Drop(op.DropNullTime, null)
+	}
+	if none > 0 {
+		o.ctx.Counters.Drop(op.DropFilter, none)
+	}
+}
+
+// locate returns the open slice for time t, or ghost filled in for one that does not exist yet.
+func (o *Agg) locate(t int64, starts []int64, r int32, ghost *slice) (int, *slice) {
+	var start, end int64
+	if o.n.Attached {
+		end = t
+		start = t
+		if starts != nil {
+			start = starts[r]
+		}
+	} else {
+		end = o.sliceEnd(t)
+		start = end - o.width
+	}
+	at, sl := o.find(start, end)
+	if sl != nil {
+		return at, sl
+	}
+	*ghost = slice{start: start, end: end}
+	if o.n.Window.ProcTime {
+		ghost.first, ghost.last = o.zone.timer(end-1), never
+		if ghost.first <= o.wm {
+			// The clock stands still within a call, so a window cannot be over here.
+			ghost.first = o.wm + 1
+		}
+		return at, ghost
+	}
+	ghost.first = o.zone.timer(end - 1)
+	ghost.last = ghost.first
+	if !o.n.Attached && o.kind != plan.Tumble {
+		ghost.first = o.zone.timer(o.firstEnd(end) - 1)
+		ghost.last = o.zone.timer(o.lastEnd(end) - 1)
+	}
+	return at, ghost
+}
+
+// opened notes when a new slice is first wanted.
+func (o *Agg) opened(sl *slice) {
+	if o.fire == nil {
+		o.minDue = min(o.minDue, sl.first)
+		return
+	}
+	end := o.firstEnd(sl.end)
+	for o.zone.timer(end-1) <= o.wm {
+		end += o.step
+	}
+	o.next = min(o.next, end)
+}
+
+// apply adds the rows that assign has sorted.
+func (o *Agg) apply(b *vec.Batch) error {
+	if len(o.kept) == 0 {
+		return nil
+	}
+	for i, k := range o.n.Keys {
+		o.keyCols[i] = b.Cols[k]
+	}
+	o.enc.Encode(o.keyCols, o.kept, nil)
+	o.recs = sized(o.recs, len(o.kept))
+	for _, sl := range o.active {
+		rows, sub := sl.rows, sl.sub
+		if len(rows) == len(o.kept) {
+			sub = nil
+		}
+		recs := o.recs[:len(rows)]
+		sl.st.T.Upsert(o.enc, sub, recs)
+		o.add(b, sl, rows, recs)
+		sl.rows, sl.sub = sl.rows[:0], sl.sub[:0]
+	}
+	return nil
+}
+
+func (o *Agg) add(b *vec.Batch, sl *slice, rows []int32, recs []uint32) {
+	if o.parts != nil {
+		o.partRecs = o.partSet.Unpack(o.parts, b.Cols[len(o.n.Keys)], rows, o.partRecs)
+		mergeParts(o.set, sl.st, o.parts, recs, o.partRecs)
+		return
+	}
+	in := &o.input
+	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs}
+	if b.Kinds != nil && o.n.InputRetracts {
+		o.neg = sized(o.neg, len(rows))
+		for k, r := range rows {
+			o.neg[k] = b.Kinds[r].Retracts()
+		}
+		in.Neg = o.neg
+	}
+	o.set.Add(sl.st, in)
+}
+
+// mergeParts merges partial accumulators into the records recs in their order. A merge takes
+// each record once, so those that come again wait for the next round.
+func mergeParts(set *agg.Set, st, parts *agg.Store, recs, partRecs []uint32) {
+	ch := st.R.Chunks
+	at := 0
+	clear := func(to int) {
+		for _, r := range recs[at:to] {
+			ch[r>>state.ChunkBits][r&state.ChunkMask] &^= state.FlagMark
+		}
+		set.Merge(st, parts, recs[at:to], partRecs[at:to])
+		at = to
+	}
+	for i, r := range recs {
+		p := &ch[r>>state.ChunkBits][r&state.ChunkMask]
+		if *p&state.FlagMark != 0 {
+			clear(i)
+		}
+		*p |= state.FlagMark
+	}
+	clear(len(recs))
+}
+
+// Finish implements op.Operator.
+func (o *Agg) Finish() error {
+	// Where there is no event time, or in batch mode, no watermark has ended the windows.
+	return o.advance(vec.MaxTime)
+}
+
+// Close implements op.Operator.
+func (o *Agg) Close() error {
+	if o.mem == nil {
+		return nil
+	}
+	o.slices.release()
+	for _, st := range []*agg.Store{o.run, o.scratch, o.parts} {
+		if st != nil {
+			st.Release()
+		}
+	}
+	o.mem.Close()
+	return nil
+}
+
+func (o *Agg) count() {
+	if c := o.ctx.Counters; c != nil {
+		c.StateBytes.Store(o.mem.Bytes())
+		n := o.slices.entries()
+		if o.run != nil {
+			n += o.run.Entries()
+		}
+		c.StateEntries.Store(int64(n))
+	}
+}
+
+// rowsOf returns the selected positions of b.
+func rowsOf(b *vec.Batch) []int32 {
+	if b.Sel != nil {
+		return b.Sel
+	}
+	return upTo(b.N)
+}
+
+// identity lists the positions 0, 1, 2 ...; it is only read.
+var identity = func() []int32 {
+	out := make([]int32, 1<<16)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}()
+
+func upTo(n int) []int32 {
+	if n <= len(identity) {
+		return identity[:n]
+	}
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}

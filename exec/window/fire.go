@@ -1,0 +1,381 @@
+package window
+
+import (
+	"sort"
+
+	"github.com/tidemark-stream/tidemark/exec/agg"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// levels are the watermarks that were in force at the rows since the operator's last watermark.
+// A machine that takes rows one by one fires a window at the first of them that reaches its end,
+// and stamps the results with the one before.
+type levels struct {
+	list []int64
+	base int64 // the watermark before them
+}
+
+// note keeps the stamps of the rows of b if one of them reaches due.
+func (l *levels) note(b *vec.Batch, rows []int32, due int64) {
+	if due == never || b.Stamps[rows[len(rows)-1]] < due {
+		return
+	}
+	last := l.base
+	if n := len(l.list); n > 0 {
+		last = l.list[n-1]
+	}
+	for _, r := range rows {
+		if s := b.Stamps[r]; s > last {
+			l.list = append(l.list, s)
+			last = s
+		}
+	}
+}
+
+// before returns the last level before the instant t.
+func (l *levels) before(t int64) int64 {
+	i := sort.Search(len(l.list), func(i int) bool { return l.list[i] >= t })
+	if i > 0 {
+		return l.list[i-1]
+	}
+	return l.base
+}
+
+// passed forgets what wm has reached.
+func (l *levels) passed(wm int64) {
+	l.base = wm
+	i := sort.Search(len(l.list), func(i int) bool { return l.list[i] > wm })
+	l.list = l.list[:copy(l.list, l.list[i:])]
+}
+
+// Watermark implements op.Operator.
+func (o *Agg) Watermark(wm int64) error {
+	if !o.n.Window.ProcTime {
+		if err := o.advance(wm); err != nil {
+			return err
+		}
+	}
+	return o.out.Watermark(wm)
+}
+
+// ProcTime implements op.ProcTimer.
+func (o *Agg) ProcTime(nowMs int64) error {
+	if o.n.Window.ProcTime {
+		return o.advance(nowMs)
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer.
+func (o *Agg) NextProcTime() int64 {
+	if o.n.Window.ProcTime {
+		return o.due()
+	}
+	return vec.MaxTime
+}
+
+// advance fires the windows that are over at wm. Watermarks between the old one and wm are passed
+// on where results came before them.
+func (o *Agg) advance(wm int64) error {
+	if wm < o.wm {
+		return nil
+	}
+	told := o.wm
+	for {
+		due := o.due()
+		if first := o.firstHeld(); first < due && first <= wm {
+			if err := o.release(first); err != nil {
+				return err
+			}
+			continue
+		}
+		if due > wm || due == never {
+			break
+		}
+		stamp := int64(vec.MinTime)
+		if !o.n.Window.ProcTime {
+			stamp = o.levels.before(due)
+		}
+		if told < stamp {
+			told = stamp
+			if err := o.out.Watermark(told); err != nil {
+				return err
+			}
+		}
+		o.wm = max(o.wm, due)
+		var err error
+		if o.fire == nil {
+			err = o.fireTumbles(due, stamp)
+		} else {
+			err = o.fire(o.next, stamp)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	o.wm = wm
+	o.levels.passed(wm)
+	o.count()
+	return nil
+}
+
+// fireTumbles emits the windows that are over at the instant due.
+func (o *Agg) fireTumbles(due, stamp int64) error {
+	kept := o.list[:0]
+	o.minDue = never
+	var err error
+	for i, sl := range o.list {
+		switch {
+		case err == nil && sl.first <= due:
+			start := sl.start
+			if !o.n.Attached {
+				start = o.start(sl.end)
+			}
+			err = o.emitter.emit(o.set, sl.st, start, sl.end, stamp, o.n.InputRetracts)
+			o.give(sl.st)
+		default:
+			kept = append(kept, o.list[i])
+			o.minDue = min(o.minDue, sl.first)
+		}
+	}
+	clear(o.list[len(kept):])
+	o.list = kept
+	return err
+}
+
+const block = 1024
+
+// eachBlock calls f with the records of a store, a block at a time.
+func eachBlock(st *agg.Store, buf *[block]uint32, f func(ids []uint32) error) error {
+	var c state.Cursor
+	for {
+		ids := st.R.Scan(&c, buf[:])
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := f(ids); err != nil {
+			return err
+		}
+	}
+}
+
+// after finds the next window with rows once that of end has fired and its slices have gone.
+func (o *Agg) after(end int64) {
+	o.next = never
+	if len(o.list) > 0 {
+		o.next = max(end+o.step, o.firstEnd(o.list[0].end))
+	}
+}
+
+// fireSliding moves new slices into the running aggregate, emits it, and moves out the slices
+// that no later window has.
+func (o *Agg) fireSliding(end, stamp int64) error {
+	var ids, recs [block]uint32
+	link := o.l.Words()
+	for _, sl := range o.list {
+		if sl.end > end {
+			break
+		}
+		if sl.merged {
+			continue
+		}
+		sl.merged = true
+		_ = eachBlock(sl.st, &ids, func(ids []uint32) error {
+			o.run.T.UpsertFrom(sl.st.T, ids, recs[:len(ids)])
+			for k, id := range ids {
+				sl.st.R.At(id)[link] = uint64(recs[k])
+			}
+			o.runSet.Slide(o.set, o.run, sl.st, recs[:len(ids)], ids, sl.end, true)
+			return nil
+		})
+	}
+	if err := o.emitter.emit(o.runSet, o.run, o.start(end), end, stamp, true); err != nil {
+		return err
+	}
+	n := 0
+	for n < len(o.list) && o.list[n].start < end+o.step-o.size {
+		sl := o.list[n]
+		n++
+		_ = eachBlock(sl.st, &ids, func(ids []uint32) error {
+			for k, id := range ids {
+				recs[k] = uint32(sl.st.R.At(id)[link])
+			}
+			o.runSet.Slide(o.set, o.run, sl.st, recs[:len(ids)], ids, sl.end, false)
+			o.forget(recs[:len(ids)])
+			return nil
+		})
+	}
+	o.removeFirst(n)
+	o.after(end)
+	return nil
+}
+
+// forget removes groups of the running aggregate that no slice has rows of.
+func (o *Agg) forget(recs []uint32) {
+	for k, r := range recs {
+		if o.runSet.RowCount(o.run, r) == 0 {
+			o.run.Drop(recs[k : k+1])
+			o.run.T.Delete(r)
+		}
+	}
+}
+
+// fireMerged merges the slices of a window from scratch: the newest first, as Flink does, but in
+// the order of time where results are lists.
+func (o *Agg) fireMerged(end, stamp int64) error {
+	n := 0
+	for n < len(o.list) && o.list[n].end <= end {
+		n++
+	}
+	if n == 1 {
+		if err := o.emitter.emit(o.set, o.list[0].st, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
+			return err
+		}
+	} else {
+		if o.scratch == nil {
+			o.scratch = o.store()
+		}
+		for i := range n {
+			sl := o.list[n-1-i]
+			if o.set.Listed() {
+				sl = o.list[i]
+			}
+			o.merge(o.scratch, sl.st)
+		}
+		if err := o.emitter.emit(o.set, o.scratch, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
+			return err
+		}
+		o.scratch.Reset()
+	}
+	n = 0
+	for n < len(o.list) && o.list[n].start < end+o.step-o.size {
+		n++
+	}
+	o.removeFirst(n)
+	o.after(end)
+	return nil
+}
+
+func (o *Agg) merge(dst, src *agg.Store) {
+	var ids, recs [block]uint32
+	_ = eachBlock(src, &ids, func(ids []uint32) error {
+		dst.T.UpsertFrom(src.T, ids, recs[:len(ids)])
+		o.set.Merge(dst, src, recs[:len(ids)], ids)
+		return nil
+	})
+}
+
+// fireCumulate merges new slices into the running aggregate and emits it; it starts again when
+// its last window has fired.
+func (o *Agg) fireCumulate(end, stamp int64) error {
+	n := 0
+	for n < len(o.list) && o.list[n].end <= end {
+		o.merge(o.run, o.list[n].st)
+		n++
+	}
+	o.removeFirst(n)
+	start := o.start(end)
+	if err := o.emitter.emit(o.set, o.run, start, end, stamp, o.n.InputRetracts); err != nil {
+		return err
+	}
+	if end < start+o.size {
+		o.next = end + o.step
+		return nil
+	}
+	o.run.Reset()
+	o.after(end)
+	return nil
+}
+
+// emitter writes results of windows.
+type emitter struct {
+	n      *plan.WindowAgg
+	zone   *zone
+	out    op.Output
+	batch  *vec.Batch
+	stamps []int64
+	ids    [block]uint32
+	live   [block]uint32
+}
+
+func (e *emitter) init(n *plan.WindowAgg, z *zone, out op.Output) {
+	e.n, e.zone, e.out = n, z, out
+	e.stamps = make([]int64, block)
+}
+
+// emit writes the groups of a window; with skip those without rows are left out.
+func (e *emitter) emit(set *agg.Set, st *agg.Store, start, end, stamp int64, skip bool) error {
+	for i := range e.stamps {
+		e.stamps[i] = stamp
+	}
+	var c state.Cursor
+	for {
+		ids := st.R.Scan(&c, e.ids[:])
+		if len(ids) == 0 {
+			return nil
+		}
+		if skip {
+			n := 0
+			for _, id := range ids {
+				if set.RowCount(st, id) > 0 {
+					e.live[n] = id
+					n++
+				}
+			}
+			ids = e.live[:n]
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := e.rows(set, st, ids, start, end); err != nil {
+			return err
+		}
+		if err := e.out.Emit(e.batch); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *emitter) rows(set *agg.Set, st *agg.Store, ids []uint32, start, end int64) error {
+	b := e.batch
+	b.Reset(len(ids))
+	b.Stamps = e.stamps[:len(ids)]
+	for i := range e.n.Keys {
+		st.T.KeyColumn(i, ids, b.Cols[i], 0)
+	}
+	nk := len(e.n.Keys)
+	if err := set.Emit(st, ids, b.Cols[nk:], 0); err != nil {
+		return err
+	}
+	for i, p := range e.n.Props {
+		writeProp(b.Cols[nk+len(e.n.Aggs)+i], p, start, end, e.zone, 0, len(ids))
+	}
+	return nil
+}
+
+// writeProp fills n values of a column with a property of a window.
+func writeProp(v *vec.Vec, p plan.WindowProp, start, end int64, z *zone, at, n int) {
+	x := end
+	switch p {
+	case plan.WindowStart:
+		x = start
+	case plan.WindowTime, plan.WindowProcTime:
+		x = end - 1
+	}
+	if v.Type.Kind == types.TimestampLTZ {
+		x = z.instant(x)
+	}
+	for i := at; i < at+n; i++ {
+		if v.Phys == types.PI128 {
+			v.I128[i] = types.TS(x, 0)
+		} else {
+			v.I64[i] = x
+		}
+	}
+}
+
+var _ op.ProcTimer = (*Agg)(nil)

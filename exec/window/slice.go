@@ -1,0 +1,124 @@
+package window
+
+import (
+	"sort"
+
+	"github.com/tidemark-stream/tidemark/exec/agg"
+	"github.com/tidemark-stream/tidemark/state"
+)
+
+// slice is the rows of an interval, aggregated by key.
+type slice struct {
+	// end is the first millisecond after it, start its first one (of a window that came with the
+	// rows: that window's).
+	start, end int64
+	// first and last are the instants at which the first and the last window of it are over.
+	first, last int64
+	st          *agg.Store
+	// merged says that the running aggregate has it: rows that still come go to another slice of
+	// the same interval.
+	merged bool
+
+	rows []int32 // of the batch at hand: positions, and ranks among the encoded keys
+	sub  []int32
+}
+
+// slices are kept in the order of their ends, then starts.
+type slices struct {
+	list []*slice
+	pool []*agg.Store
+	set  *agg.Set
+	mem  *state.Memory
+	l    *state.Layout
+	// extra words before the accumulators.
+	extra int
+}
+
+// find returns the open slice of an interval, and where it is or belongs.
+func (s *slices) find(start, end int64) (int, *slice) {
+	l := s.list
+	// Rows mostly go to the newest slices.
+	i := len(l)
+	for i > 0 && !before(l[i-1], start, end) {
+		i--
+		if i < len(l)-4 {
+			i = sort.Search(i, func(k int) bool { return !before(l[k], start, end) })
+			break
+		}
+	}
+	for k := i; k < len(l) && l[k].end == end && l[k].start == start; k++ {
+		if !l[k].merged {
+			return k, l[k]
+		}
+	}
+	return i, nil
+}
+
+func before(s *slice, start, end int64) bool {
+	return s.end < end || s.end == end && s.start < start
+}
+
+// insert adds sl at position i.
+func (s *slices) insert(i int, sl *slice) {
+	sl.st = s.store()
+	s.list = append(s.list, nil)
+	copy(s.list[i+1:], s.list[i:])
+	s.list[i] = sl
+}
+
+// store returns an empty store, used before if possible.
+func (s *slices) store() *agg.Store {
+	if n := len(s.pool); n > 0 {
+		st := s.pool[n-1]
+		s.pool = s.pool[:n-1]
+		return st
+	}
+	return s.set.NewStore(s.mem, s.l, s.extra)
+}
+
+// poolMax bounds the empty stores kept.
+const poolMax = 8
+
+// give takes a store back.
+func (s *slices) give(st *agg.Store) {
+	if len(s.pool) >= poolMax {
+		st.Release()
+		return
+	}
+	st.Reset()
+	s.pool = append(s.pool, st)
+}
+
+// removeFirst removes the n first slices.
+func (s *slices) removeFirst(n int) {
+	for _, sl := range s.list[:n] {
+		if sl.st != nil {
+			s.give(sl.st)
+		}
+	}
+	m := copy(s.list, s.list[n:])
+	clear(s.list[m:])
+	s.list = s.list[:m]
+}
+
+func (s *slices) release() {
+	for _, sl := range s.list {
+		if sl.st != nil {
+			sl.st.Release()
+		}
+	}
+	for _, st := range s.pool {
+		st.Release()
+	}
+	s.list, s.pool = nil, nil
+}
+
+func (s *slices) entries() int {
+	n := 0
+	for _, sl := range s.list {
+		if sl.st != nil {
+			n += sl.st.Entries()
+		}
+	}
+	return n
+}

@@ -38,6 +38,8 @@ func (c *compiler) cmpPred(call *Call) (pred, error) {
 		pr = &comparePred{pickFn: pickOrdered[float32](op, one)}
 	case types.PF64:
 		pr = &comparePred{pickFn: pickOrdered[float64](op, one)}
+	case types.PI128:
+		pr = &comparePred{pickFn: pickWide(op, one)}
 	case types.PBytes:
 		pr = &comparePred{pickFn: pickBytes(op, one)}
 	default:
@@ -231,6 +233,51 @@ func pickPair[T int32 | int64 | float32 | float64](op cmpOp, a, b []T, in, dst [
 		}
 	}
 	return dst[:k]
+}
+
+// pickWide compares 128-bit numbers.
+func pickWide(op cmpOp, one *vec.Vec) func(a, b *vec.Vec, n int, in, dst []int32) []int32 {
+	return func(av, bv *vec.Vec, n int, in, dst []int32) []int32 {
+		k := len(dst)
+		dst = room(dst, n, in)
+		a := av.I128[:n]
+		var c types.Int128
+		if one != nil {
+			c = one.I128[0]
+		}
+		if in != nil {
+			n = len(in)
+		}
+		for r := 0; r < n; r++ {
+			i := int32(r)
+			if in != nil {
+				i = in[r]
+			}
+			if one == nil {
+				c = bv.I128[i]
+			}
+			dst[k] = i
+			var hit bool
+			switch x := a[i]; op {
+			case opEq:
+				hit = x == c
+			case opNe:
+				hit = x != c
+			case opLt:
+				hit = x.Less(c)
+			case opLe:
+				hit = !c.Less(x)
+			case opGt:
+				hit = c.Less(x)
+			default:
+				hit = !x.Less(c)
+			}
+			if hit {
+				k++
+			}
+		}
+		return dst[:k]
+	}
 }
 
 // pickBytes compares strings. NULLs have to be skipped here: their slots may point anywhere.

@@ -79,7 +79,8 @@ var scalars = []string{
 	"CAST(b AS TINYINT)", "CAST(i AS BOOLEAN)", "CAST(t AS INT)", "CAST(r AS ROW<a BIGINT, b STRING>)", "TRY_CAST(ar AS ARRAY<TINYINT>)",
 	"CAST(p AS DECIMAL(20, 2))", "CAST(p AS DECIMAL(12, 4))", "CAST(p AS DECIMAL(30, 8))", "CAST(q AS DECIMAL(22, 5))",
 	"CAST(q AS DECIMAL(12, 1))", "CAST(CAST(q * 1000000000000 AS DECIMAL(38, 5)) AS DECIMAL(19, 5))",
-	"ar = ARRAY[1, NULL]", "CAST(s AS CHAR(3))", "CAST(s AS BYTES)", "q - q", "q + 1", "b + 1", "5 - p",
+	"q > 2", "q <= p", "q = q", "q <> 1.5 AND q >= 0", "ar = ARRAY[1, NULL]",
+	"CAST(m AS STRING) = '{}' OR i > 2", "j / i > 0 OR i = 0", "CAST(s AS CHAR(3))", "CAST(s AS BYTES)", "q - q", "q + 1", "b + 1", "5 - p",
 }
 
 func bindSample(t testing.TB, src string) expr.Expr {
@@ -214,6 +215,31 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestCheapConditionsFirst counts the rows that a dear condition sees.
+func TestCheapConditionsFirst(t *testing.T) {
+	calls := 0
+	expr.Register(expr.Func{
+		Name: "REGEXP", Infer: expr.InferFixed(types.BooleanType, types.StringType),
+		Compile: func(*expr.CompileCtx, *expr.Call) (expr.Kernel, error) {
+			return expr.FromBytes(func([]byte) bool { calls++; return false }), nil
+		},
+	})
+	b := sample(rand.New(rand.NewPCG(23, 24)), 400)
+	for src, all := range map[string]bool{
+		"REGEXP(s) OR s IN ('a', 'ab')": false, "REGEXP(s) AND i = 3": false, "REGEXP(s) OR j / i = 0": true,
+	} {
+		f, err := expr.CompileFilter(bindSample(t, src), utc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls = 0
+		f.Select(&expr.EvalCtx{}, b, nil)
+		if (calls > 290) != all {
+			t.Errorf("%s: %d calls", src, calls)
+		}
+	}
+}
+
 func TestLazyBranchesDoNotFail(t *testing.T) {
 	b := sample(rand.New(rand.NewPCG(13, 14)), 200)
 	for _, src := range []string{
@@ -287,7 +313,7 @@ func TestNoAllocationPerBatch(t *testing.T) {
 	b := sample(rand.New(rand.NewPCG(19, 20)), 1000)
 	b.Sel = nil
 	for _, src := range scalars {
-		if slices.Contains([]string{"CAST(s AS INT)", "i / j", "b % j", "i = 1 OR j / i > 0"}, src) {
+		if slices.Contains([]string{"CAST(s AS INT)", "i / j", "b % j", "i = 1 OR j / i > 0", "j / i > 0 OR i = 0"}, src) {
 			continue // errors allocate
 		}
 		p, err := expr.Compile(bindSample(t, src), utc)

@@ -1,6 +1,9 @@
 package expr
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -47,7 +50,7 @@ func (c *compiler) pred(e Expr) (pred, error) {
 	switch call.Fn {
 	case "AND", "OR":
 		parts := make([]pred, 0, len(call.Args))
-		for _, a := range call.Args {
+		for _, a := range cheapFirst(call.Args) {
 			pr, err := c.pred(a)
 			if err != nil {
 				return nil, err
@@ -67,6 +70,70 @@ func (c *compiler) pred(e Expr) (pred, error) {
 		return &nullPred{nd: nd, null: call.Fn == "IS NULL"}, err
 	}
 	return c.boolPred(e)
+}
+
+// cheapFirst orders conditions of AND or OR by what they cost, so that the dear ones see fewer
+// rows. What may fail stays where it is, so that the same rows fail as in the order written.
+func cheapFirst(args []Expr) []Expr {
+	out := slices.Clone(args)
+	for i := 1; i < len(out); i++ {
+		x := out[i]
+		if !neverFails(x) {
+			continue
+		}
+		at := i
+		for at > 0 && cost(x)*2 <= cost(out[at-1]) && neverFails(out[at-1]) {
+			out[at] = out[at-1]
+			at--
+		}
+		out[at] = x
+	}
+	return out
+}
+
+// steady are the functions that cannot fail besides those in totals.
+var steady = map[string]bool{
+	"IN": true, "LIKE": true, "LOWER": true, "UPPER": true, "CHAR_LENGTH": true, "TRIM": true, "SUBSTRING": true,
+	"+": true, "-": true, "*": true, "||": true, "COALESCE": true, "CASE": true, "IF": true, "FIELD": true,
+	"REGEXP": true, "REGEXP_EXTRACT": true, "REGEXP_REPLACE": true, "SPLIT_INDEX": true, "PARSE_URL": true,
+}
+
+func neverFails(e Expr) bool {
+	ok := true
+	Walk(e, func(e Expr) bool {
+		c, call := e.(*Call)
+		switch {
+		case !call || steady[c.Fn] || totals[c.Fn]:
+		case c.Fn == "CAST":
+			from := c.Args[0].Type()
+			ok = ok && (sameForm(from, c.T) || castLoop(from, c.T) != nil)
+		default:
+			ok = false
+		}
+		return ok
+	})
+	return ok
+}
+
+// cost is a rough measure of the time that e takes for a row.
+func cost(e Expr) int {
+	n := 0
+	Walk(e, func(e Expr) bool {
+		c, ok := e.(*Call)
+		switch {
+		case !ok:
+		case strings.HasPrefix(c.Fn, "REGEXP") || strings.HasPrefix(c.Fn, "JSON") || strings.HasPrefix(c.Fn, "SIMILAR"):
+			n += 100
+		case totals[c.Fn] || c.Fn == "FIELD":
+			n++
+		case steady[c.Fn]:
+			n += 4
+		default:
+			n += 10
+		}
+		return true
+	})
+	return n
 }
 
 // boolPred picks the rows where a vector of booleans is TRUE.

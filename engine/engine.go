@@ -103,12 +103,34 @@ type Run struct {
 	Bounded bool
 }
 
-// Script runs every statement of a script in order, in a session of its own, until the last job
-// has ended. A job whose sources are all bounded ends before the next statement starts; others
-// go on while the following statements run. name is the script's file name for messages and the
-// job's name. The error is a *ScriptError where the text is at fault.
+// Script runs a script in a session of its own; see Session.Script.
 func (e *Engine) Script(ctx context.Context, name, text string, h Handler) error {
-	text, err := parse.Substitute(text, e.o.Define)
+	s, err := e.NewSession()
+	if err != nil {
+		return err
+	}
+	return s.Script(ctx, name, text, h)
+}
+
+// Session keeps tables, views and settings between scripts. Its methods must not be called at the
+// same time.
+type Session struct {
+	e *Engine
+	s *sql.Session
+}
+
+// NewSession returns a session with the engine's settings and nothing defined.
+func (e *Engine) NewSession() (*Session, error) {
+	s, err := e.session("", "", Handler{})
+	return &Session{e, s}, err
+}
+
+// Script runs every statement of a script in order, until the last job has ended. A job whose
+// sources are all bounded ends before the next statement starts; others go on while the following
+// statements run. name is the script's file name for messages and the job's name. The error is a
+// *ScriptError where the text is at fault.
+func (s *Session) Script(ctx context.Context, name, text string, h Handler) error {
+	text, err := parse.Substitute(text, s.e.o.Define)
 	if err != nil {
 		return scriptError(name, text, err)
 	}
@@ -116,10 +138,8 @@ func (e *Engine) Script(ctx context.Context, name, text string, h Handler) error
 	if err != nil {
 		return scriptError(name, text, err)
 	}
-	r := &scriptRun{e: e, h: h, name: name, text: text}
-	if r.session, err = e.session(name, text, h); err != nil {
-		return err
-	}
+	s.s.SetText(name, text)
+	r := &scriptRun{e: s.e, h: h, name: name, text: text, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for _, st := range stmts {

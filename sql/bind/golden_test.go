@@ -61,7 +61,10 @@ func goldenFile(t *testing.T, path string) {
 		if i > 0 {
 			out.WriteString("\n\n")
 		}
-		out.WriteString(src + "\n----\n" + got)
+		out.WriteString(src)
+		if i > 0 {
+			out.WriteString("\n----\n" + got)
+		}
 		if want = strings.TrimSpace(want); want != got && !*update {
 			t.Errorf("%s\ngot:\n%s\nwant:\n%s", src, got, want)
 		}

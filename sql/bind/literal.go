@@ -131,7 +131,8 @@ func (b *Binder) temporalLiteral(e *ast.TemporalLit) (*expr.Literal, error) {
 		return nil, bad()
 	}
 	if e.Kind == ast.TimeLit {
-		return &expr.Literal{Value: ms, T: types.TimeType(min(precision, 3)).NotNull()}, nil
+		// As in Flink, a TIME literal has no fraction, whatever was written.
+		return &expr.Literal{Value: ms - ms%1000, T: types.TimeType(0).NotNull()}, nil
 	}
 	at, t := days*86400000+ms, types.TimestampType(precision)
 	if e.Kind == ast.TimestampLTZLit {

@@ -383,16 +383,52 @@ func (s *scope) intervalExpr(e *ast.IntervalExpr) (expr.Expr, error) {
 	return s.resolve("*", e.Span, one, x)
 }
 
-// overlaps binds (a, b) OVERLAPS (c, d): each is a start with an end or a length.
+// overlaps binds (a, b) OVERLAPS (c, d): each is a start with an end or a length; the order of
+// start and end does not matter.
 func (s *scope) overlaps(e *ast.Binary) (expr.Expr, error) {
-	var args []ast.Expr
-	for _, x := range []ast.Expr{e.L, e.R} {
-		row, ok := x.(*ast.Row)
-		if !ok || len(row.Elems) != 2 {
-			return nil, errAt(x.Pos(), "OVERLAPS compares two periods").
-				WithHint("write each as (start, end) or (start, INTERVAL '1' DAY)")
-		}
-		args = append(args, row.Elems...)
+	s1, e1, err := s.period(e.L)
+	if err != nil {
+		return nil, err
 	}
-	return s.resolveArgs("OVERLAPS", e.Span, args...)
+	s2, e2, err := s.period(e.R)
+	if err != nil {
+		return nil, err
+	}
+	first, err := s.resolve(">=", e.Span, e1, s2)
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.resolve(">=", e.Span, e2, s1)
+	if err != nil {
+		return nil, err
+	}
+	return s.resolve("AND", e.Span, first, second)
+}
+
+// period binds (start, end) or (start, interval) and puts both in order.
+func (s *scope) period(x ast.Expr) (from, to expr.Expr, err error) {
+	row, ok := x.(*ast.Row)
+	if !ok || len(row.Elems) != 2 {
+		return nil, nil, errAt(x.Pos(), "OVERLAPS compares two periods").
+			WithHint("write each as (start, end) or (start, INTERVAL '1' DAY)")
+	}
+	v, err := s.binds(row.Elems)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := x.Pos()
+	if v[1].Type().IsInterval() {
+		if v[1], err = s.resolve("+", at, v[0], v[1]); err != nil {
+			return nil, nil, err
+		}
+	}
+	ordered, err := s.resolve("<=", at, v[0], v[1])
+	if err != nil {
+		return nil, nil, err
+	}
+	if from, err = s.resolve("CASE", at, ordered, v[0], v[1]); err != nil {
+		return nil, nil, err
+	}
+	to, err = s.resolve("CASE", at, ordered, v[1], v[0])
+	return from, to, err
 }

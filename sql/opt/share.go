@@ -11,12 +11,14 @@ import (
 )
 
 // Share makes all Reads of the same table with the same hints read the same columns, so that one
-// scan serves a whole job, and adds the columns that the table's watermark needs. In batch mode
-// there are no watermarks.
-func Share(roots []logical.Node, env *expr.Env, batch bool) []logical.Node {
+// scan serves a whole job. Where usesTime is true of the Read or of a node above it, the columns
+// that the table's watermark needs are among them. Elsewhere nothing is read for the watermark
+// alone.
+func Share(roots []logical.Node, env *expr.Env, usesTime func(logical.Node) bool) []logical.Node {
 	want := map[string]map[int]bool{}
-	var collect func(logical.Node)
-	collect = func(n logical.Node) {
+	var collect func(logical.Node, bool)
+	collect = func(n logical.Node, timed bool) {
+		timed = timed || usesTime(n)
 		if r, ok := n.(*Read); ok {
 			k := ReadKey(r.Scan)
 			if want[k] == nil {
@@ -25,7 +27,7 @@ func Share(roots []logical.Node, env *expr.Env, batch bool) []logical.Node {
 			for _, c := range r.Cols {
 				want[k][c] = true
 			}
-			if t := r.Scan.Table; !batch && t.RowTime >= 0 {
+			if t := r.Scan.Table; timed && t.RowTime >= 0 {
 				want[k][t.RowTime] = true
 				if !t.SourceWatermark {
 					expr.Columns(t.Watermark, want[k])
@@ -33,11 +35,11 @@ func Share(roots []logical.Node, env *expr.Env, batch bool) []logical.Node {
 			}
 		}
 		for _, in := range n.Inputs() {
-			collect(in)
+			collect(in, timed)
 		}
 	}
 	for _, n := range roots {
-		collect(n)
+		collect(n, false)
 	}
 	r := &rewriter{env: env}
 	out := make([]logical.Node, len(roots))

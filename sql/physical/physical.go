@@ -59,7 +59,7 @@ func Optimized(sinks []*logical.Sink, cfg *catalog.Config) ([]logical.Node, erro
 		}
 		roots[i] = opt.Optimize(n, env)
 	}
-	return opt.Share(roots, env, cfg.BatchMode()), nil
+	return opt.Share(roots, env, newBuilder(cfg).usesTime), nil
 }
 
 // sinkColumns projects the query's columns to those of the table: columns that the statement

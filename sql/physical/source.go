@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/logical"
 	"github.com/tidemark-stream/tidemark/sql/opt"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -160,19 +161,55 @@ func (b *builder) sourceColumns(op *plan.Source, r *opt.Read) {
 	}
 }
 
+// usesTime reports whether the operator of n looks at event time, so that the sources below must
+// have watermarks. A source whose refused rows go somewhere keeps its watermark as well: it
+// refuses rows without a time.
+func (b *builder) usesTime(n logical.Node) bool {
+	if b.batch {
+		return false
+	}
+	switch n := n.(type) {
+	case *opt.WindowAgg:
+		return !n.Window.ProcTime
+	case *logical.WindowTVF:
+		return !n.Window.ProcTime
+	case *logical.Sort:
+		return len(n.Keys) > 0
+	case *logical.Aggregate:
+		return anyOrdered(n.Aggs) // files are read in the order of time
+	case *opt.Calc:
+		return asksWatermark(n.Filter) || slices.ContainsFunc(n.Exprs, asksWatermark)
+	case *opt.Read:
+		// Errors are for later, when the source is made.
+		t := newBuilder(b.cfg).table(n.Scan.Table, n.Scan.Hints, n.Scan.Pos)
+		return t != nil && (!t.sourceMode().IsInsertOnly() || len(t.values.Prefix("dead-letter.")) > 0 ||
+			t.values.Int("scan.parallelism") > 1)
+	}
+	return false
+}
+
 // sourceTime sets the time attribute and the watermark of op.
 func (b *builder) sourceTime(op *plan.Source, r *opt.Read) bool {
 	t := r.Scan.Table
 	if b.batch || t.RowTime < 0 {
 		return true
 	}
-	op.RowTime = slices.Index(r.Cols, t.RowTime)
-	if t.SourceWatermark {
-		return true
-	}
 	place := make([]int, len(t.Columns))
 	for i := range place {
 		place[i] = slices.Index(r.Cols, i)
+	}
+	needed := map[int]bool{t.RowTime: true}
+	if !t.SourceWatermark {
+		expr.Columns(t.Watermark, needed)
+	}
+	for c := range needed {
+		if place[c] < 0 {
+			return true // nobody uses event time, and the columns are not read otherwise
+		}
+	}
+	op.RowTime = place[t.RowTime]
+	if t.SourceWatermark {
+		return true
 	}
 	w := opt.Remap(t.Watermark, place)
 	if wt := w.Type(); wt.Precision > 3 {

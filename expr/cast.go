@@ -25,16 +25,17 @@ func Cast(e Expr, t types.Type, try bool, env *Env, pos Pos) (Expr, error) {
 
 // ImplicitCast converts e to t where Flink does so on its own, as for the columns of a sink. It
 // leaves e as it is where its type is t apart from nullability; a NULL in a NOT NULL column is
-// for the sink to refuse. Literals are converted on the spot.
+// for the sink to refuse.
 func ImplicitCast(e Expr, t types.Type) (Expr, error) {
 	if !CanCoerce(e.Type(), t) {
 		return nil, Errorf("%s is not converted to %s on its own", e.Type().AsNullable(), t.AsNullable()).
 			WithHint("write CAST(... AS %s)", t.AsNullable())
 	}
-	return coerce(e, t, &Env{}, Pos{}), nil
+	return coerce(e, t, nil, Pos{}), nil
 }
 
 // coerce casts e to t, whose nullability it ignores, without asking whether that is allowed.
+// Literals are converted on the spot, unless env, whose time zone may matter, is nil.
 func coerce(e Expr, t types.Type, env *Env, pos Pos) Expr {
 	from := e.Type()
 	t = t.WithoutAttr()
@@ -46,7 +47,7 @@ func coerce(e Expr, t types.Type, env *Env, pos Pos) Expr {
 		return &Literal{T: t}
 	}
 	c := &Call{Fn: "CAST", Args: []Expr{e}, T: t, Pos: pos}
-	if _, ok := e.(*Literal); ok {
+	if _, ok := e.(*Literal); ok && env != nil {
 		return Fold(c, env)
 	}
 	return c

@@ -215,6 +215,66 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+func TestImplicitCast(t *testing.T) {
+	f := func(src string, to types.Type, want string) {
+		t.Helper()
+		e, err := expr.ImplicitCast(bindSample(t, src), to)
+		got := "refused"
+		if err == nil {
+			got = e.String()
+		}
+		if got != want {
+			t.Errorf("%s to %s: %s, want %s", src, to, got, want)
+		}
+	}
+	f("i", types.IntType.NotNull(), "i")
+	f("i", types.BigIntType, "CAST(i AS BIGINT)")
+	f("b", types.IntType, "refused")
+	f("d", types.DecimalType(10, 2), "CAST(d AS DECIMAL(10, 2))")
+	f("d", types.FloatType, "refused")
+	f("s", types.VarCharType(3), "CAST(s AS VARCHAR(3))")
+	f("i", types.StringType, "refused")
+	f("s", types.TimestampType(3), "refused")
+	f("NULL", types.DateType, "NULL")
+	f("ts", types.TimestampLTZType(3), "CAST(ts AS TIMESTAMP_LTZ(3))")
+	f("ts", types.DateType, "CAST(ts AS DATE)")
+	f("ar", types.ArrayType(types.BigIntType), "CAST(ar AS ARRAY<BIGINT>)")
+	f("ar", types.ArrayType(types.StringType), "refused")
+	f("TIMESTAMP '2024-01-01 00:00:00'", types.TimestampLTZType(0),
+		"CAST(TIMESTAMP '2024-01-01 00:00:00' AS TIMESTAMP_LTZ(0))")
+}
+
+func TestCommonType(t *testing.T) {
+	f := func(want string, ts ...types.Type) {
+		t.Helper()
+		got := "none"
+		if c, ok := expr.CommonType(ts...); ok {
+			got = c.String()
+		}
+		if got != want {
+			t.Errorf("common type of %v is %s, want %s", ts, got, want)
+		}
+	}
+	not := types.IntType.NotNull()
+	f("INT NOT NULL", not, not)
+	f("BIGINT", not, types.BigIntType)
+	f("INT", not, types.NullType)
+	f("DECIMAL(21, 2)", types.BigIntType, types.DecimalType(5, 2))
+	f("DECIMAL(38, 8)", types.DecimalType(38, 8), types.DecimalType(30, 0))
+	f("DOUBLE", types.FloatType, types.DecimalType(5, 2))
+	f("FLOAT", types.FloatType, types.BigIntType)
+	f("VARCHAR(5)", types.CharType(5), types.CharType(2))
+	f("CHAR(2)", types.CharType(2), types.CharType(2))
+	f("STRING", types.CharType(2), types.StringType)
+	f("TIMESTAMP(6)", types.DateType, types.TimestampType(3), types.TimestampType(6))
+	f("TIMESTAMP_LTZ(6)", types.TimestampLTZType(3), types.TimestampType(6))
+	f("ARRAY<DOUBLE>", types.ArrayType(types.IntType), types.ArrayType(types.DoubleType))
+	f("none", types.IntType, types.StringType)
+	f("none", types.BooleanType, types.IntType)
+	f("none", types.TimeType(0), types.DateType)
+	f("none", types.DateType, types.StringType)
+}
+
 // TestCheapConditionsFirst counts the rows that a dear condition sees.
 func TestCheapConditionsFirst(t *testing.T) {
 	calls := 0

@@ -22,7 +22,7 @@ type Agg struct {
 	zone *zone
 	shape
 	set *agg.Set
-	slices
+	sliceList
 	fire func(end int64, stamp int64) error // of windows made of several slices
 	next int64                              // end of the first such window that has rows and has not fired
 
@@ -82,7 +82,7 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 	if o.set, err = agg.New(n.Aggs, in, opt); err != nil {
 		return nil, err
 	}
-	o.slices.set = o.set
+	o.sliceList.set = o.set
 	switch o.kind {
 	case plan.Hop:
 		o.fire = o.fireMerged
@@ -95,7 +95,7 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 		}
 		if w, ok := set.CanSlide(n.Aggs, in); ok && o.size > o.width {
 			o.set, opt = set, counted
-			o.slices.set, o.runSet, o.fire, o.extra = set, w, o.fireSliding, 1
+			o.sliceList.set, o.runSet, o.fire, o.extra = set, w, o.fireSliding, 1
 		}
 	case plan.Cumulate:
 		o.fire, o.runSet = o.fireCumulate, o.set
@@ -128,7 +128,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 		return err
 	}
 	o.mem = state.NewMemory()
-	o.slices.mem = o.mem
+	o.sliceList.mem = o.mem
 	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(o.l)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
@@ -442,7 +442,7 @@ func (o *Agg) Close() error {
 	if o.mem == nil {
 		return nil
 	}
-	o.slices.release()
+	o.sliceList.release()
 	for _, st := range []*agg.Store{o.run, o.scratch, o.parts} {
 		if st != nil {
 			st.Release()
@@ -455,7 +455,7 @@ func (o *Agg) Close() error {
 func (o *Agg) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		n := o.slices.entries()
+		n := o.sliceList.entries()
 		if o.run != nil {
 			n += o.run.Entries()
 		}

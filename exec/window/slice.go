@@ -23,8 +23,8 @@ type slice struct {
 	sub  []int32
 }
 
-// slices are kept in the order of their ends, then starts.
-type slices struct {
+// sliceList keeps slices in the order of their ends, then starts.
+type sliceList struct {
 	list []*slice
 	pool []*agg.Store
 	set  *agg.Set
@@ -35,7 +35,7 @@ type slices struct {
 }
 
 // find returns the open slice of an interval, and where it is or belongs.
-func (s *slices) find(start, end int64) (int, *slice) {
+func (s *sliceList) find(start, end int64) (int, *slice) {
 	l := s.list
 	// Rows mostly go to the newest slices.
 	i := len(l)
@@ -59,7 +59,7 @@ func before(s *slice, start, end int64) bool {
 }
 
 // insert adds sl at position i.
-func (s *slices) insert(i int, sl *slice) {
+func (s *sliceList) insert(i int, sl *slice) {
 	sl.st = s.store()
 	s.list = append(s.list, nil)
 	copy(s.list[i+1:], s.list[i:])
@@ -67,7 +67,7 @@ func (s *slices) insert(i int, sl *slice) {
 }
 
 // store returns an empty store, used before if possible.
-func (s *slices) store() *agg.Store {
+func (s *sliceList) store() *agg.Store {
 	if n := len(s.pool); n > 0 {
 		st := s.pool[n-1]
 		s.pool = s.pool[:n-1]
@@ -80,7 +80,7 @@ func (s *slices) store() *agg.Store {
 const poolMax = 8
 
 // give takes a store back.
-func (s *slices) give(st *agg.Store) {
+func (s *sliceList) give(st *agg.Store) {
 	if len(s.pool) >= poolMax {
 		st.Release()
 		return
@@ -90,7 +90,7 @@ func (s *slices) give(st *agg.Store) {
 }
 
 // removeFirst removes the n first slices.
-func (s *slices) removeFirst(n int) {
+func (s *sliceList) removeFirst(n int) {
 	for _, sl := range s.list[:n] {
 		if sl.st != nil {
 			s.give(sl.st)
@@ -101,7 +101,7 @@ func (s *slices) removeFirst(n int) {
 	s.list = s.list[:m]
 }
 
-func (s *slices) release() {
+func (s *sliceList) release() {
 	for _, sl := range s.list {
 		if sl.st != nil {
 			sl.st.Release()
@@ -113,7 +113,7 @@ func (s *slices) release() {
 	s.list, s.pool = nil, nil
 }
 
-func (s *slices) entries() int {
+func (s *sliceList) entries() int {
 	n := 0
 	for _, sl := range s.list {
 		if sl.st != nil {

@@ -187,7 +187,8 @@ func randomScript(r *rand.Rand, rows int, retract bool) []exectest.Step {
 			kind, row = types.Delete, live[i]
 			live = append(live[:i], live[i+1:]...)
 		} else {
-			live = append(live, row)
+			// Only new rows are taken back: one that comes after its window fired finds nothing.
+			live = append(live[max(0, len(live)-1):], row)
 		}
 		if r.Intn(30) == 0 && !retract {
 			row = append([]types.Value{}, row...)
@@ -273,4 +274,110 @@ func diff(got, want []string) string {
 		}
 	}
 	return "same"
+}
+
+// sessions is the slow reference of session windows: it takes one row at a time, keeps the
+// sessions of each key in a list, and fires those that are over after each watermark.
+func sessions(n *plan.WindowAgg, in types.Schema, script []exectest.Step) ([]string, int64) {
+	type session struct {
+		start, end int64
+		key        []types.Value
+		rows       []exectest.Step
+	}
+	var open []*session
+	var out []string
+	var late int64
+	wm := int64(vec.MinTime)
+	var keyTypes []types.Type
+	for _, k := range n.Keys {
+		keyTypes = append(keyTypes, in.Fields[k].Type)
+	}
+	for _, s := range append(script, exectest.WM(vec.MaxTime)) {
+		if s.Vals == nil {
+			var stay []*session
+			for _, w := range open {
+				if w.end-1 > s.Time {
+					stay = append(stay, w)
+					continue
+				}
+				t := exectest.NewTable()
+				for _, r := range w.rows {
+					t.Apply(w.key, r)
+				}
+				for _, r := range t.Results(keyTypes, n.Aggs, w.start, w.end, w.end-1) {
+					out = append(out, fmt.Sprintf("%s @%d", r, wm))
+				}
+			}
+			open, wm = stay, max(wm, s.Time)
+			continue
+		}
+		ts, ok := s.Vals[n.Window.TimeCol].(types.Int128)
+		if !ok {
+			continue
+		}
+		mine := &session{start: ts.Hi, end: ts.Hi + n.Window.Size}
+		for _, k := range n.Keys {
+			mine.key = append(mine.key, s.Vals[k])
+		}
+		var stay []*session
+		merged := false
+		for _, w := range open {
+			if fmt.Sprint(w.key) == fmt.Sprint(mine.key) && w.start <= ts.Hi+n.Window.Size && w.end >= ts.Hi {
+				mine.start, mine.end = min(mine.start, w.start), max(mine.end, w.end)
+				mine.rows = append(mine.rows, w.rows...)
+				merged = true
+				continue
+			}
+			stay = append(stay, w)
+		}
+		if !merged && mine.end-1 <= wm {
+			late++
+			continue
+		}
+		mine.rows = append(mine.rows, s)
+		open = append(stay, mine)
+	}
+	sort.Strings(out)
+	if out == nil {
+		out = []string{}
+	}
+	return out, late
+}
+
+func TestSession_AgainstMachine(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	for _, gap := range []int64{1, 8, 30} {
+		for _, list := range []string{invertible, others, retracting, "COUNT(*); COLLECT(i); FIRST_VALUE(i) FILTER f"} {
+			for _, keys := range [][]int{{0}, {}, {3, 0}} {
+				if list == retracting && gap < 30 {
+					continue
+				}
+				aggs, err := c.Aggs(list, len(keys) > 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(list, "FIRST") {
+					aggs = aggs[:2] // the order within merged sessions is not part of the reference
+				}
+				n := &plan.WindowAgg{Window: plan.Window{Kind: plan.Session, Size: gap, TimeCol: 1}, Keys: keys,
+					Aggs: aggs, InputRetracts: list == retracting,
+					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
+				t.Run(fmt.Sprintf("%d,%.14s,keys=%v", gap, list, keys), func(t *testing.T) {
+					for seed := int64(1); seed <= 2; seed++ {
+						script := randomScript(rand.New(rand.NewSource(seed)), 150, n.InputRetracts)
+						want, late := sessions(n, schema, script)
+						mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
+						exectest.Run(t, mk, schema, script, exectest.Options{}, func(t *testing.T, r *exectest.Result) {
+							if got := stamped(r.Rows); !reflect.DeepEqual(got, want) {
+								t.Errorf("seed %d: %s", seed, diff(got, want))
+							}
+							if r.Drops[op.DropLate] != late {
+								t.Errorf("seed %d: %d late rows, want %d", seed, r.Drops[op.DropLate], late)
+							}
+						})
+					}
+				})
+			}
+		}
+	}
 }

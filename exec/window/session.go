@@ -1,0 +1,454 @@
+package window
+
+import (
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/exec/agg"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Session aggregates session windows. A row opens the interval [time, time + gap), which merges
+// with every open session of its key that it overlaps or touches. For a row, a session is over
+// when its last millisecond is not after the row's stamp, whether it has been emitted or not.
+//
+// State: a record a key of (key, first session), and a record a session of
+//
+//	flags | key record | next session of the key | start | end | accumulators
+//
+// Timers are lazy: a session is in a bucket by an end that it had, and when the bucket is due it
+// moves on to the bucket of the end it has by then. So a row that extends a session, which most
+// do, costs nothing there.
+type Session struct {
+	n    *plan.WindowAgg
+	inS  types.Schema
+	ctx  *op.Context
+	out  op.Output
+	mem  *state.Memory
+	zone *zone
+	gap  int64
+	set  *agg.Set
+	keys *state.Table
+	st   *agg.Store
+	init []uint64
+	wm   int64
+	levels
+	timers  timers
+	enc     *state.Encoder
+	keyCols []*vec.Vec
+
+	rows    []int32
+	krecs   []uint32
+	recs    []uint32
+	neg     []bool
+	idle    []uint32 // keys without sessions, to be removed
+	applied int      // rows before are in their accumulators
+	zoned   []int64
+	input   agg.Input
+
+	batch   *vec.Batch
+	due     []dueSession
+	ids     []uint32
+	stamps  []int64
+	touched uint64 // keeps the loads of warm
+	expand  *expander
+}
+
+// Words of the record of a session.
+const (
+	sessKey = 1 + iota
+	sessNext
+	sessStart
+	sessEnd
+	sessHead
+)
+
+// flagDead marks a session that was merged into another; its timer frees it.
+const flagDead = state.FlagMark
+
+type dueSession struct {
+	at int64
+	id uint32
+}
+
+func newSession(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
+	set, err := agg.New(n.Aggs, in, agg.Options{Retract: n.InputRetracts, Owned: true})
+	if err != nil {
+		return nil, err
+	}
+	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, wm: vec.MinTime}
+	o.levels.base = vec.MinTime
+	o.batch = vec.NewBatch(out)
+	return o, nil
+}
+
+// Open implements op.Operator.
+func (o *Session) Open(c *op.Context, out op.Output) (err error) {
+	o.ctx, o.out = c, out
+	if o.zone, err = newZone(o.n.Window.Zone); err != nil {
+		return err
+	}
+	o.mem = state.NewMemory()
+	l := state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
+	o.enc = state.NewEncoder(l)
+	o.keys = state.NewTable(o.mem, l, []uint64{0})
+	o.st = o.set.NewRecords(o.mem, sessHead)
+	o.init = o.set.Init()
+	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
+	o.timers.width = max(1, o.gap/64)
+	return nil
+}
+
+// Process implements op.Operator.
+func (o *Session) Process(_ int, b *vec.Batch) error {
+	rows := rowsOf(b)
+	if len(rows) == 0 {
+		return nil
+	}
+	times, err := o.timed(b, rows)
+	if err != nil {
+		return err
+	}
+	n := len(o.rows)
+	for i, k := range o.n.Keys {
+		o.keyCols[i] = b.Cols[k]
+	}
+	o.enc.Encode(o.keyCols, o.rows, nil)
+	o.krecs, o.recs = sized(o.krecs, n), sized(o.recs, n)
+	o.keys.Upsert(o.enc, nil, o.krecs)
+	o.warm()
+	o.applied = 0
+	late, kept := 0, 0
+	stamps := b.Stamps
+	if o.n.Window.ProcTime {
+		stamps = nil
+	}
+	for k, r := range o.rows {
+		stamp := o.wm
+		if stamps != nil {
+			stamp = stamps[r]
+		}
+		id := o.assign(b, o.krecs[k], times[r], stamp, kept)
+		if id == 0 {
+			late++
+			continue
+		}
+		o.rows[kept], o.recs[kept] = r, id
+		kept++
+	}
+	o.apply(b, kept)
+	if late > 0 {
+		o.dropLate(late)
+		o.dropIdle()
+	}
+	if stamps != nil {
+		o.levels.note(b, rows, o.timers.first())
+	}
+	o.count()
+	return nil
+}
+
+// timed lists the rows with a time in o.rows, which assign then shortens by the late ones.
+func (o *Session) timed(b *vec.Batch, rows []int32) ([]int64, error) {
+	o.rows = append(o.rows[:0], rows...)
+	if o.n.Window.ProcTime {
+		now := o.zone.local(o.ctx.Now())
+		o.zoned = sized(o.zoned, b.N)
+		for _, r := range rows {
+			o.zoned[r] = now
+		}
+		return o.zoned, nil
+	}
+	times, valid, err := localTimes(b.Cols[o.n.Window.TimeCol], rows, b.N, o.zone, false, &o.zoned)
+	if err != nil || valid == nil {
+		return times, err
+	}
+	o.rows = slices.DeleteFunc(o.rows, func(r int32) bool { return !valid.Get(int(r)) })
+	if null := len(rows) - len(o.rows); null > 0 && o.ctx.Counters != nil {
+		o.ctx.Counters.Drop(op.DropNullTime, null)
+	}
+	return times, nil
+}
+
+// warm loads the sessions that assign will look at one after the other, so that their cache misses
+// overlap.
+func (o *Session) warm() {
+	at := o.keys.Base()
+	for k, kr := range o.krecs {
+		o.recs[k] = uint32(o.keys.Chunks[kr>>state.ChunkBits][int(kr&state.ChunkMask)+at])
+	}
+	var x uint64
+	if len(o.st.R.Chunks) == 0 {
+		return
+	}
+	for _, id := range o.recs {
+		x += o.st.R.Chunks[id>>state.ChunkBits][id&state.ChunkMask]
+	}
+	o.touched = x
+}
+
+// assign finds or makes the session of a row, or returns 0 if the row is late. kept is the number
+// of rows that have one so far.
+func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint32 {
+	head := &o.keys.Chunks[kr>>state.ChunkBits][int(kr&state.ChunkMask)+o.keys.Base()]
+	start, end := t, t+o.gap
+	var mine uint32
+	for id := uint32(*head); id != 0; {
+		w := o.st.R.At(id)
+		next := uint32(w[sessNext])
+		s, e := int64(w[sessStart]), int64(w[sessEnd])
+		if start <= e && end >= s && o.zone.timer(e-1) > stamp {
+			start, end = min(start, s), max(end, e)
+			if mine == 0 {
+				mine = id
+			} else {
+				o.merge(b, head, mine, id, kept)
+			}
+			w = o.st.R.At(mine)
+			w[sessStart], w[sessEnd] = uint64(start), uint64(end)
+		}
+		id = next
+	}
+	if mine != 0 {
+		return mine
+	}
+	due := o.zone.timer(end - 1)
+	if due <= stamp {
+		if *head == 0 {
+			o.idle = append(o.idle, kr)
+		}
+		return 0
+	}
+	id := o.st.R.Alloc()
+	w := o.st.R.At(id)
+	w[sessKey], w[sessNext] = uint64(kr), *head
+	w[sessStart], w[sessEnd] = uint64(start), uint64(end)
+	copy(w[sessHead:], o.init)
+	*head = uint64(id)
+	o.timers.add(due, id)
+	return id
+}
+
+// merge moves session from into session into, both of the key whose first session is head.
+func (o *Session) merge(b *vec.Batch, head *uint64, into, from uint32, kept int) {
+	// Rows of this batch before come first, as they would one by one.
+	o.apply(b, kept)
+	d, s := [1]uint32{into}, [1]uint32{from}
+	o.set.Merge(o.st, o.st, d[:], s[:])
+	o.st.Drop(s[:])
+	o.unlink(head, from)
+	o.st.R.At(from)[0] |= flagDead
+}
+
+func (o *Session) unlink(head *uint64, id uint32) {
+	next := o.st.R.At(id)[sessNext]
+	if uint32(*head) == id {
+		*head = next
+		return
+	}
+	for at := uint32(*head); at != 0; {
+		w := o.st.R.At(at)
+		if uint32(w[sessNext]) == id {
+			w[sessNext] = next
+			return
+		}
+		at = uint32(w[sessNext])
+	}
+}
+
+// apply adds the rows that have a session and are not in its accumulators yet.
+func (o *Session) apply(b *vec.Batch, kept int) {
+	rows, recs := o.rows[o.applied:kept], o.recs[o.applied:kept]
+	o.applied = kept
+	if len(rows) == 0 {
+		return
+	}
+	in := &o.input
+	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs}
+	if b.Kinds != nil && o.n.InputRetracts {
+		o.neg = sized(o.neg, len(rows))
+		for k, r := range rows {
+			o.neg[k] = b.Kinds[r].Retracts()
+		}
+		in.Neg = o.neg
+	}
+	o.set.Add(o.st, in)
+}
+
+// dropIdle removes the keys that came with late rows only.
+func (o *Session) dropIdle() {
+	for _, kr := range o.idle {
+		if w := o.keys.At(kr); state.Live(w) && w[o.keys.Base()] == 0 {
+			o.keys.Delete(kr)
+		}
+	}
+	o.idle = o.idle[:0]
+}
+
+func (o *Session) dropLate(n int) {
+	if o.ctx.Counters != nil {
+		o.ctx.Counters.Drop(op.DropLate, n)
+	}
+}
+
+// Watermark implements op.Operator.
+func (o *Session) Watermark(wm int64) error {
+	if !o.n.Window.ProcTime {
+		if err := o.advance(wm); err != nil {
+			return err
+		}
+	}
+	return o.out.Watermark(wm)
+}
+
+// ProcTime implements op.ProcTimer.
+func (o *Session) ProcTime(nowMs int64) error {
+	if o.n.Window.ProcTime {
+		return o.advance(nowMs)
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer.
+func (o *Session) NextProcTime() int64 {
+	if o.n.Window.ProcTime {
+		return o.timers.first()
+	}
+	return vec.MaxTime
+}
+
+// Finish implements op.Operator.
+func (o *Session) Finish() error { return o.advance(vec.MaxTime) }
+
+// advance emits the sessions that are over at wm, in the order of their ends.
+func (o *Session) advance(wm int64) error {
+	if wm < o.wm {
+		return nil
+	}
+	o.due = o.timers.expire(wm, o.due[:0], func(id uint32) (int64, bool) {
+		w := o.st.R.At(id)
+		if w[0]&flagDead != 0 {
+			o.st.R.Free(id)
+			return 0, false
+		}
+		return o.zone.timer(int64(w[sessEnd]) - 1), true
+	})
+	if len(o.levels.list) > 0 {
+		slices.SortFunc(o.due, func(a, b dueSession) int {
+			switch {
+			case a.at < b.at:
+				return -1
+			case a.at > b.at:
+				return 1
+			}
+			return int(int64(a.id) - int64(b.id))
+		})
+	}
+	told := o.wm
+	for i := 0; i < len(o.due); {
+		stamp := int64(vec.MinTime)
+		if !o.n.Window.ProcTime {
+			stamp = o.levels.before(o.due[i].at)
+		}
+		j := i + 1
+		for j < len(o.due) && j-i < block && (o.due[j].at == o.due[i].at || len(o.levels.list) == 0 ||
+			o.levels.before(o.due[j].at) == stamp) {
+			j++
+		}
+		if told < stamp {
+			told = stamp
+			if err := o.out.Watermark(told); err != nil {
+				return err
+			}
+		}
+		if err := o.emit(o.due[i:j], stamp); err != nil {
+			return err
+		}
+		i = j
+	}
+	o.wm = wm
+	o.levels.passed(wm)
+	o.count()
+	return nil
+}
+
+// emit writes sessions and forgets them.
+func (o *Session) emit(due []dueSession, stamp int64) error {
+	o.ids, o.krecs = o.ids[:0], o.krecs[:0]
+	for _, d := range due {
+		if o.n.InputRetracts && o.set.RowCount(o.st, d.id) <= 0 {
+			o.close(d.id)
+			continue
+		}
+		o.ids = append(o.ids, d.id)
+		o.krecs = append(o.krecs, uint32(o.st.R.At(d.id)[sessKey]))
+	}
+	if len(o.ids) == 0 {
+		return nil
+	}
+	if o.expand != nil {
+		return o.emitRows(stamp)
+	}
+	n := len(o.ids)
+	b := o.batch
+	b.Reset(n)
+	o.stamps = sized(o.stamps, n)
+	for i := range o.stamps {
+		o.stamps[i] = stamp
+	}
+	b.Stamps = o.stamps
+	for i := range o.n.Keys {
+		o.keys.KeyColumn(i, o.krecs, b.Cols[i], 0)
+	}
+	nk := len(o.n.Keys)
+	if err := o.set.Emit(o.st, o.ids, b.Cols[nk:], 0); err != nil {
+		return err
+	}
+	for i, p := range o.n.Props {
+		v := b.Cols[nk+len(o.n.Aggs)+i]
+		for k, id := range o.ids {
+			w := o.st.R.At(id)
+			writeProp(v, p, int64(w[sessStart]), int64(w[sessEnd]), o.zone, k, 1)
+		}
+	}
+	for _, id := range o.ids {
+		o.close(id)
+	}
+	return o.out.Emit(b)
+}
+
+// close removes a session, and its key with the last one.
+func (o *Session) close(id uint32) {
+	kr := uint32(o.st.R.At(id)[sessKey])
+	head := &o.keys.At(kr)[o.keys.Base()]
+	o.unlink(head, id)
+	ids := [1]uint32{id}
+	o.st.Drop(ids[:])
+	o.st.R.Free(id)
+	if *head == 0 {
+		o.keys.Delete(kr)
+	}
+}
+
+// Close implements op.Operator.
+func (o *Session) Close() error {
+	if o.mem == nil {
+		return nil
+	}
+	o.keys.Release()
+	o.st.Release()
+	o.mem.Close()
+	return nil
+}
+
+func (o *Session) count() {
+	if c := o.ctx.Counters; c != nil {
+		c.StateBytes.Store(o.mem.Bytes())
+		c.StateEntries.Store(int64(o.st.Entries()))
+	}
+}
+
+var _ op.ProcTimer = (*Session)(nil)

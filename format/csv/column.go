@@ -85,7 +85,7 @@ func (c *column) valid(row int) {
 // store makes value v of data the value at row of c and returns what is wrong with it, or "".
 func (d *Decoder) store(c *column, row int, data []byte, v value) string {
 	text := data[v.start:v.end]
-	if v.inText {
+	if v.is(inText) {
 		text = d.text
 	}
 	switch c.typ.Kind {
@@ -101,18 +101,18 @@ func (d *Decoder) isNull(text []byte) bool {
 	return d.hasNull && string(text) == d.null || d.emptyNull && len(text) == 0
 }
 
-// storeSimple stores text, which lies in data at v unless v.inText.
+// storeSimple stores text, which lies in data at v unless it was taken out.
 func (d *Decoder) storeSimple(c *column, row int, data []byte, v value, text []byte) string {
 	switch {
 	case d.isNull(text):
 		c.null(row)
 	case c.typ.IsString():
-		if v.inText {
+		if v.is(inText) {
 			c.str.End(row, append(c.str.Begin(row), text...))
 		} else {
 			c.str.Set(row, data, v.start, v.end)
 		}
-	case convert(c, row, text):
+	case d.convert(c, row, text):
 	case d.ignore:
 		c.null(row)
 	default:
@@ -180,7 +180,7 @@ func (d *Decoder) storeRow(c *column, row int, data []byte, v value, text []byte
 }
 
 // convert stores text as a value that is not a string and reports whether it could.
-func convert(c *column, row int, text []byte) (ok bool) {
+func (d *Decoder) convert(c *column, row int, text []byte) (ok bool) {
 	v := c.v
 	switch c.typ.Kind {
 	case types.BigInt:
@@ -200,7 +200,11 @@ func convert(c *column, row int, text []byte) (ok bool) {
 	case types.Boolean:
 		v.Bool[row], ok = spell.EqualFold(types.TrimSpace(text), "true"), true
 	case types.Double:
-		v.F64[row], ok = spell.ParseFloat(text, 64)
+		f, end := spell.Double(text, 0)
+		if ok = end == len(text) && end > 0; !ok {
+			f, ok = spell.ParseFloat(text, 64)
+		}
+		v.F64[row] = f
 	case types.Float:
 		var f float64
 		f, ok = spell.ParseFloat(text, 32)
@@ -215,9 +219,12 @@ func convert(c *column, row int, text []byte) (ok bool) {
 		unit := [...]int32{1000, 100, 10, 1}[c.typ.Precision]
 		v.I32[row] = t.Ms / unit * unit
 	case types.Timestamp, types.TimestampLTZ:
-		var ms int64
 		var nanos int32
-		ms, nanos, ok = spell.ParseDateTime(types.TrimSpace(text), false, c.typ.Kind == types.TimestampLTZ)
+		zone := c.typ.Kind == types.TimestampLTZ
+		ms, usual := d.days.Bare(text, zone)
+		if ok = usual; !ok {
+			ms, nanos, ok = spell.ParseDateTime(types.TrimSpace(text), false, zone)
+		}
 		if v.Phys == types.PI64 {
 			v.I64[row] = ms
 		} else {
@@ -249,6 +256,13 @@ func integer(b []byte) (v int64, ok bool) {
 }
 
 func convertDecimal(c *column, row int, text []byte) bool {
+	if c.v.Phys == types.PI64 {
+		limit := types.Pow10Int64(c.typ.Precision)
+		if x, end := spell.Decimal(text, 0, c.typ.Scale, limit); end == len(text) && end > 0 {
+			c.v.I64[row] = x
+			return true
+		}
+	}
 	if !spell.IsDecimal(text) {
 		return false
 	}

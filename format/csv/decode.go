@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -17,6 +18,7 @@ type Decoder struct {
 	Skipped, Blank int64
 
 	conf    format.DecoderConfig
+	days    spell.DateCache
 	columns []*column // by position in the record; nil: not wanted
 	wanted  []*column
 	badText string // what is wrong with the record at hand
@@ -158,10 +160,13 @@ func (d *Decoder) record(data []byte, i, row int) (next int, ok bool) {
 		if k == n {
 			return d.surplus(data, i)
 		}
-		v := d.next(data, i)
-		if v.err != "" {
-			d.badText, d.badCol = v.err, k
-			if v.open {
+		v, ok := d.usual(data, i)
+		if !ok || d.trim {
+			v = d.next(data, i)
+		}
+		if v.err != fine {
+			d.badText, d.badCol = problems[v.err], k
+			if v.is(open) {
 				return lineAfter(data, v.start), false
 			}
 			return lineAfter(data, v.next), false
@@ -169,14 +174,14 @@ func (d *Decoder) record(data []byte, i, row int) (next int, ok bool) {
 		if col := d.columns[k]; col != nil {
 			if msg := d.store(col, row, data, v); msg != "" {
 				d.badText, d.badCol = msg, k
-				if v.last {
+				if v.is(last) {
 					return v.next, false
 				}
 				return d.skip(data, v.next), false
 			}
 		}
 		i = v.next
-		if !v.last {
+		if !v.is(last) {
 			continue
 		}
 		if k+1 < n {
@@ -201,7 +206,7 @@ func (d *Decoder) surplus(data []byte, i int) (next int, ok bool) {
 		return d.skip(data, i), true
 	}
 	v := d.next(data, i)
-	if d.trailing && v.last && v.err == "" && v.start == v.end && !v.quoted {
+	if d.trailing && v.is(last) && v.err == fine && v.start == v.end && !v.is(quoted) {
 		return v.next, true
 	}
 	d.badText, d.badCol = fmt.Sprintf("the record has more than %d values", len(d.columns)), -1

@@ -16,40 +16,106 @@ const (
 // scanner finds the values of a record.
 type scanner struct {
 	*syntax
-	// stopA and stopB are the bytes besides control characters and non-ASCII that a value
-	// without quotes cannot be passed over, in each byte of a word: the first of the
-	// delimiter, and the escape character or the delimiter again.
-	stopA, stopB uint64
-	stop         [256]bool
-	text         []byte // a value that is not in the data as such
+	// plain are the bytes that a value without quotes cannot be passed over, besides control
+	// characters and non-ASCII: the first of the delimiter, and the escape character. inside
+	// are those of a value in quotes: the quote and the escape character.
+	plain, inside stops
+	// single says that the delimiter is one byte, first; opener is the quote, or a byte that
+	// text never has.
+	single        bool
+	first, opener byte
+	text          []byte // a value that is not in the data as such
+}
+
+// stops are two bytes to stop at, each repeated over a word.
+type stops struct {
+	a, b  uint64
+	table [256]bool
+}
+
+func stopsAt(a, b int) stops {
+	if b < 0 {
+		b = a
+	}
+	s := stops{a: ones * uint64(a), b: ones * uint64(b)}
+	for c := range s.table {
+		s.table[c] = c < ' ' || c >= utf8.RuneSelf || c == a || c == b
+	}
+	return s
 }
 
 func newScanner(s *syntax) scanner {
-	sc := scanner{syntax: s, stopA: ones * uint64(s.delimiter[0])}
-	sc.stopB = sc.stopA
-	if s.escape >= 0 {
-		sc.stopB = ones * uint64(s.escape)
-		sc.stop[s.escape] = true
+	sc := scanner{syntax: s, first: s.delimiter[0], single: len(s.delimiter) == 1, opener: 0xff}
+	if sc.plain = stopsAt(int(sc.first), s.escape); sc.first >= utf8.RuneSelf {
+		sc.plain = stopsAt('\n', s.escape) // every byte like the delimiter's is looked at
 	}
-	for c := range sc.stop {
-		sc.stop[c] = sc.stop[c] || c < ' ' || c >= utf8.RuneSelf || c == int(s.delimiter[0])
+	if s.quote >= 0 {
+		sc.opener = byte(s.quote)
+		sc.inside = stopsAt(s.quote, s.escape)
 	}
 	return sc
 }
 
-// value is where a value lies and what follows it.
+// value is where a value lies, and next is where the next value or record starts.
 type value struct {
-	start, end int
+	start, end, next int
+	flags            flags
+	err              problem
+}
+
+type flags uint8
+
+const (
 	// inText says that the value is in scanner.text instead, since quotes or escapes had to be
 	// taken out of it.
-	inText bool
-	quoted bool
-	// next is where the next value or record starts; last says that the record ends here.
-	next int
-	last bool
-	// open says that the data ended before the value did.
-	open bool
-	err  string
+	inText flags = 1 << iota
+	quoted
+	last // the record ends here
+	open // the data ended before the value did
+)
+
+func (v value) is(f flags) bool { return v.flags&f != 0 }
+
+// problem is what is wrong with a value.
+type problem uint8
+
+const (
+	fine problem = iota
+	notUTF8
+	noClosingQuote
+	escapeAtEnd
+	behindQuote
+)
+
+var problems = [...]string{
+	notUTF8:        "the text is not UTF-8",
+	noClosingQuote: "a quoted value has no closing quote",
+	escapeAtEnd:    "the escape character is the last one",
+	behindQuote:    "a closing quote is followed by something else than a delimiter",
+}
+
+// usual reads the value at i if it is spelled without anything special; ok is false otherwise.
+func (s *scanner) usual(data []byte, i int) (v value, ok bool) {
+	end := i
+	if i < len(data) && data[i] == s.opener {
+		i++
+		if end = s.inside.pass(data, i); end+1 >= len(data) || data[end] != s.opener {
+			return v, false
+		}
+		v = value{start: i, end: end, flags: quoted}
+		end++
+	} else {
+		if end = s.plain.pass(data, i); end == len(data) {
+			return v, false
+		}
+		v = value{start: i, end: end}
+	}
+	v.next = end + 1
+	if data[end] == '\n' {
+		v.flags |= last
+		return v, true
+	}
+	return v, data[end] == s.first && s.single
 }
 
 // next reads the value at i.
@@ -63,7 +129,7 @@ func (s *scanner) next(data []byte, i int) value {
 		return s.quotedValue(data, i+1)
 	}
 	v := s.plainValue(data, i)
-	if s.trim && !v.inText {
+	if s.trim && !v.is(inText) {
 		for v.end > v.start && data[v.end-1] <= ' ' {
 			v.end--
 		}
@@ -76,17 +142,16 @@ func (s *scanner) delimits(data []byte, i int) bool {
 }
 
 // pass returns the first position from i on that needs a look.
-func (s *scanner) pass(data []byte, i int) int {
+func (s *stops) pass(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
-		a, b := x^s.stopA, x^s.stopB
 		// The lowest marked byte is right; borrows may mark bytes above it.
-		m := ((a-ones)&^a | (b-ones)&^b | (x - spaces) | x) & highs
+		m := ((x ^ s.a - ones) | (x ^ s.b - ones) | (x - spaces) | x) & highs
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
 	}
-	for i < len(data) && !s.stop[data[i]] {
+	for i < len(data) && !s.table[data[i]] {
 		i++
 	}
 	return i
@@ -97,9 +162,10 @@ func (s *scanner) plainValue(data []byte, i int) value {
 	v := value{start: i}
 	from := i // what lies before it is in text
 	for {
-		i = s.pass(data, i)
+		i = s.plain.pass(data, i)
 		if i >= len(data) {
-			v.next, v.last = i, true
+			v.next = i
+			v.flags |= last
 			break
 		}
 		c := data[i]
@@ -108,24 +174,25 @@ func (s *scanner) plainValue(data []byte, i int) value {
 			break
 		}
 		if c == '\n' || c == '\r' {
-			v.next, v.last = lineEnd(data, i), true
+			v.next = lineEnd(data, i)
+			v.flags |= last
 			break
 		}
 		switch {
 		case int(c) == s.escape:
-			if !v.inText {
-				v.inText, s.text = true, s.text[:0]
+			if !v.is(inText) {
+				v.flags |= inText
+				s.text = s.text[:0]
 			}
 			s.text = append(s.text, data[from:i]...)
 			if i+1 == len(data) {
-				v.open, v.err, v.next = true, "the escape character is the last one", i+1
-				return v
+				return v.opened(i+1, escapeAtEnd)
 			}
 			s.text = append(s.text, unescaped(data[i+1]))
 			i += 2
 			from = i
 		case c >= utf8.RuneSelf:
-			if i = s.rune(data, i, &v); v.err != "" {
+			if i = s.rune(data, i, &v); v.err != fine {
 				return v
 			}
 		default:
@@ -133,9 +200,16 @@ func (s *scanner) plainValue(data []byte, i int) value {
 		}
 	}
 	v.end = i
-	if v.inText {
+	if v.is(inText) {
 		s.text = append(s.text, data[from:i]...)
 	}
+	return v
+}
+
+// opened returns v as one that the data ends in.
+func (v value) opened(at int, p problem) value {
+	v.next, v.err = at, p
+	v.flags |= open
 	return v
 }
 
@@ -143,7 +217,7 @@ func (s *scanner) plainValue(data []byte, i int) value {
 func (s *scanner) rune(data []byte, i int, v *value) int {
 	r, n := utf8.DecodeRune(data[i:])
 	if r == utf8.RuneError && n <= 1 {
-		v.err, v.next = "the text is not UTF-8", i
+		v.err, v.next = notUTF8, i
 		return i
 	}
 	return i + n
@@ -173,33 +247,31 @@ func unescaped(c byte) byte {
 
 // quotedValue reads a value whose first byte behind the opening quote is at i.
 func (s *scanner) quotedValue(data []byte, i int) value {
-	v := value{start: i, quoted: true}
+	v := value{start: i, flags: quoted}
 	from := i
 	for {
-		for i < len(data) && int(data[i]) != s.quote && int(data[i]) != s.escape &&
-			data[i] < utf8.RuneSelf {
-			i++
-		}
-		if i >= len(data) {
-			v.open, v.err, v.next = true, "a quoted value has no closing quote", i
-			return v
+		if i = s.inside.pass(data, i); i >= len(data) {
+			return v.opened(i, noClosingQuote)
 		}
 		switch c := data[i]; {
 		case c >= utf8.RuneSelf:
-			if i = s.rune(data, i, &v); v.err != "" {
+			if i = s.rune(data, i, &v); v.err != fine {
 				return v
 			}
+			continue
+		case int(c) != s.quote && int(c) != s.escape:
+			i++ // a newline, for example
 			continue
 		case int(c) == s.quote:
 			if i+1 >= len(data) || int(data[i+1]) != s.quote {
 				return s.closed(data, v, from, i)
 			}
 		case i+1 == len(data):
-			v.open, v.err, v.next = true, "the escape character is the last one", i+1
-			return v
+			return v.opened(i+1, escapeAtEnd)
 		}
-		if !v.inText {
-			v.inText, s.text = true, s.text[:0]
+		if !v.is(inText) {
+			v.flags |= inText
+			s.text = s.text[:0]
 		}
 		s.text = append(s.text, data[from:i]...)
 		c := data[i+1]
@@ -215,7 +287,7 @@ func (s *scanner) quotedValue(data []byte, i int) value {
 // closed ends the quoted value whose closing quote is at i.
 func (s *scanner) closed(data []byte, v value, from, i int) value {
 	v.end = i
-	if v.inText {
+	if v.is(inText) {
 		s.text = append(s.text, data[from:i]...)
 	}
 	for i++; i < len(data); i++ {
@@ -224,15 +296,16 @@ func (s *scanner) closed(data []byte, v value, from, i int) value {
 			v.next = i + len(s.delimiter)
 			return v
 		case c == '\n' || c == '\r':
-			v.next, v.last = lineEnd(data, i), true
+			v.next = lineEnd(data, i)
+			v.flags |= last
 			return v
 		case c > ' ':
-			v.err = "a closing quote is followed by something else than a delimiter"
-			v.next = i
+			v.err, v.next = behindQuote, i
 			return v
 		}
 	}
-	v.next, v.last = i, true
+	v.next = i
+	v.flags |= last
 	return v
 }
 
@@ -242,9 +315,9 @@ func (s *scanner) skip(data []byte, i int) int {
 	for {
 		v := s.next(data, i)
 		switch {
-		case v.err != "":
+		case v.err != fine:
 			return lineAfter(data, v.start)
-		case v.last:
+		case v.is(last):
 			return v.next
 		}
 		i = v.next
@@ -276,29 +349,29 @@ func (s *scanner) comment(data []byte, i int) int {
 
 // Complete returns the length of the whole records that data starts with.
 func (s *scanner) Complete(data []byte) int {
-	last := bytes.LastIndexByte(data, '\n') + 1
-	if s.escape < 0 && (s.quote < 0 || bytes.IndexByte(data[:last], byte(s.quote)) < 0) {
-		return last
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if s.escape < 0 && (s.quote < 0 || bytes.IndexByte(data[:end], byte(s.quote)) < 0) {
+		return end
 	}
 	at := 0
-	for at < last {
+	for at < end {
 		if s.comments {
-			if end := s.comment(data[:last], at); end > at {
-				at = end
+			if next := s.comment(data[:end], at); next > at {
+				at = next
 				continue
 			}
 		}
 		i := at
 		for {
-			v := s.next(data[:last], i)
-			if v.open {
+			v := s.next(data[:end], i)
+			if v.is(open) {
 				return at
 			}
 			i = v.next
-			if v.err != "" {
-				i = lineAfter(data[:last], i)
+			if v.err != fine {
+				i = lineAfter(data[:end], i)
 			}
-			if v.err != "" || v.last {
+			if v.err != fine || v.is(last) {
 				break
 			}
 		}

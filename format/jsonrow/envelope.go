@@ -35,11 +35,8 @@ func (r *Reader) Find(e *Envelope, i int) int {
 	o := &e.obj
 	cur := int32(slotHead)
 	for {
-		s := &o.slots[cur]
-		if end := s.first.match(r.data, i); end > 0 {
-			i, cur = end, s.first.next
-		} else if end := s.second.match(r.data, i); end > 0 {
-			i, cur = end, s.second.next
+		if g := o.slots[cur].expect(r.data, i); g != nil {
+			i, cur = i+g.n, g.next
 		} else if i, cur = r.member(o, cur, i); i < 0 {
 			return -1
 		}
@@ -49,7 +46,7 @@ func (r *Reader) Find(e *Envelope, i int) int {
 		if n := o.slots[cur].node; n != nil {
 			e.At[n.index] = i
 		}
-		if i = r.Skip(i); i < 0 {
+		if i = r.pass(i); i < 0 {
 			return -1
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -23,7 +24,7 @@ type Reader struct {
 	data   []byte
 	framed bool
 
-	days  dateCache
+	days  spell.DateCache
 	text  []byte // memory for unescaped strings
 	rows  int    // room in the vectors
 	fault fault
@@ -46,7 +47,7 @@ func NewReader(s types.Schema, columns []int, opts Options) (*Reader, error) {
 	if err := CheckSchema(s); err != nil {
 		return nil, err
 	}
-	r := &Reader{opts: opts, days: dateCache{iso: opts.ISO}}
+	r := &Reader{opts: opts, days: spell.DateCache{ISO: opts.ISO}}
 	for _, f := range s.Fields {
 		r.exact = r.exact || hasDecimal(f.Type)
 	}
@@ -183,10 +184,8 @@ func (r *Reader) object(o *object, row, i int) int {
 	cur := int32(slotHead)
 	for {
 		s := &o.slots[cur]
-		if end := s.first.match(data, i); end > 0 {
-			i, cur = end, s.first.next
-		} else if end := s.second.match(data, i); end > 0 {
-			i, cur = end, s.second.next
+		if g := s.expect(data, i); g != nil {
+			i, cur = i+g.n, g.next
 		} else if i, cur = r.member(o, cur, i); i < 0 {
 			return -1
 		}
@@ -195,7 +194,7 @@ func (r *Reader) object(o *object, row, i int) int {
 		}
 		f := o.slots[cur].node
 		if f == nil {
-			if i = r.Skip(i); i < 0 {
+			if i = r.pass(i); i < 0 {
 				return -1
 			}
 			continue
@@ -217,18 +216,33 @@ func (r *Reader) object(o *object, row, i int) int {
 	return i
 }
 
+// pass skips the value at i: a plain string or number at once, others with care.
+func (r *Reader) pass(i int) int {
+	data := r.data
+	if i < len(data) {
+		if data[i] == '"' {
+			if end := plain(data, i+1); end < len(data) && data[end] == '"' {
+				return end + 1
+			}
+		} else if _, end := spell.Integer(data, i); end > 0 {
+			return end
+		}
+	}
+	return r.Skip(i)
+}
+
 // value reads the value at i into position row of n's vector: first the usual spelling of the
 // usual types, and whatever is not that in read.
 func (r *Reader) value(n *node, row, i int) int {
 	data := r.data
 	switch n.kind {
 	case kindInt64:
-		if x, end := integer(data, i); end > 0 {
+		if x, end := spell.Integer(data, i); end > 0 {
 			n.v.I64[row] = x
 			return end
 		}
 	case kindInt32:
-		if x, end := integer(data, i); end > 0 && int64(int32(x)) == x {
+		if x, end := spell.Integer(data, i); end > 0 && int64(int32(x)) == x {
 			n.v.I32[row] = int32(x)
 			return end
 		}
@@ -241,12 +255,12 @@ func (r *Reader) value(n *node, row, i int) int {
 			}
 		}
 	case kindTime64:
-		if ms, end := r.days.timestamp(data, i, n); end > 0 {
+		if ms, end := r.days.Quoted(data, i, n.zone); end > 0 {
 			n.v.I64[row] = ms
 			return end
 		}
 	case kindTime128:
-		if ms, end := r.days.timestamp(data, i, n); end > 0 {
+		if ms, end := r.days.Quoted(data, i, n.zone); end > 0 {
 			n.v.I128[row] = types.TS(ms, 0)
 			return end
 		}
@@ -255,12 +269,12 @@ func (r *Reader) value(n *node, row, i int) int {
 			return r.object(n.obj, row, i)
 		}
 	case kindFloat64:
-		if x, end := double(data, i); end > 0 {
+		if x, end := spell.Double(data, i); end > 0 {
 			n.v.F64[row] = x
 			return end
 		}
 	case kindDecimal64:
-		if x, end := decimal(data, i, n.scale, n.limit); end > 0 {
+		if x, end := spell.Decimal(data, i, n.scale, n.limit); end > 0 {
 			n.v.I64[row] = x
 			return end
 		}

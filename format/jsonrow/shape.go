@@ -32,17 +32,18 @@ type slot struct {
 
 // gap is the text between two values and the slot of the second one.
 type gap struct {
-	// lo and hi are the first and the last eight bytes (fewer: mask), mid what lies between.
-	lo, hi, mask uint64
-	n            int
-	next         int32
-	text         []byte
+	// lo and hi are its first sixteen bytes, maskLo and maskHi all ones where it has a byte.
+	// A gap that is not set yet has bits in lo that maskLo has not, and so matches nothing.
+	lo, hi, maskLo, maskHi uint64
+	n                      int
+	next                   int32
+	text                   []byte
 }
 
 func (o *object) init(fields []field) {
 	o.slots = make([]slot, 2, len(fields)+2)
 	for i := range o.slots {
-		o.slots[i].first.lo, o.slots[i].second.lo = 1, 1
+		o.slots[i] = newSlot(nil)
 	}
 	o.names = make(map[string]int32, len(fields))
 	o.seen = make([]uint64, (len(fields)+63)/64)
@@ -59,10 +60,12 @@ func (o *object) init(fields []field) {
 // add appends a slot, whose gaps match nothing yet.
 func (o *object) add(name string, n *node) int32 {
 	id := int32(len(o.slots))
-	o.slots = append(o.slots, slot{node: n, first: gap{lo: 1}, second: gap{lo: 1}})
+	o.slots = append(o.slots, newSlot(n))
 	o.names[name] = id
 	return id
 }
+
+func newSlot(n *node) slot { return slot{node: n, first: gap{lo: 1}, second: gap{lo: 1}} }
 
 // slot returns the slot of the member called name.
 func (o *object) slot(name []byte) int32 {
@@ -86,30 +89,35 @@ func (o *object) learn(cur int32, text []byte, next int32) {
 	g := &s.first
 	g.text = append(g.text[:0], text...)
 	g.n, g.next = len(text), next
-	var pad [8]byte
+	var pad, mask [16]byte
 	copy(pad[:], text)
-	g.lo = load(pad[:], 0)
-	g.mask = ^uint64(0)
-	if g.n < 8 {
-		g.mask = 1<<(8*g.n) - 1
-	} else {
-		g.hi = load(text, g.n-8)
+	for i := range min(g.n, 16) {
+		mask[i] = 0xff
 	}
+	g.lo, g.hi = load(pad[:], 0), load(pad[:], 8)
+	g.maskLo, g.maskHi = load(mask[:], 0), load(mask[:], 8)
 }
 
-// match returns the position behind the gap if it is what stands at i, else 0.
-func (g *gap) match(data []byte, i int) int {
-	if i+8 > len(data) || load(data, i)&g.mask != g.lo {
-		return 0
+// expect returns the gap of s that stands at i, or nil. Where sixteen bytes are not left it does
+// not look, and the careful path decides.
+func (s *slot) expect(data []byte, i int) *gap {
+	if i+16 > len(data) {
+		return nil
 	}
-	end := i + g.n
-	if g.n > 8 && !g.rest(data, i, end) {
-		return 0
+	x, y := load(data, i), load(data, i+8)
+	g := &s.first
+	if (x&g.maskLo^g.lo)|(y&g.maskHi^g.hi) != 0 {
+		g = &s.second
+		if (x&g.maskLo^g.lo)|(y&g.maskHi^g.hi) != 0 {
+			return nil
+		}
 	}
-	return end
+	if g.n > 16 && !g.rest(data, i) {
+		return nil
+	}
+	return g
 }
 
-func (g *gap) rest(data []byte, i, end int) bool {
-	return end <= len(data) && load(data, end-8) == g.hi &&
-		(g.n <= 16 || bytes.Equal(data[i+8:end-8], g.text[8:g.n-8]))
+func (g *gap) rest(data []byte, i int) bool {
+	return i+g.n <= len(data) && bytes.Equal(data[i+16:i+g.n], g.text[16:])
 }

@@ -1,17 +1,22 @@
-package jsonrow
+package spell
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/tidemark-stream/tidemark/types"
 )
 
-// The functions here read the usual spelling of a value straight from the bytes. Each returns the
-// position behind it, or 0 where the value is spelled otherwise or does not fit: then the careful
-// path decides. What follows the value is the caller's to check, by the gap it expects there.
+// The functions here read the usual spelling of a value straight from the bytes at i. Each returns
+// the position behind it, or 0 where the value is spelled otherwise or does not fit: then the
+// functions that take the whole text decide. What follows the value is the caller's to check.
+
+// load returns eight bytes of b from i on, the first in the lowest byte.
+func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
 const (
 	zeros    = 0x3030303030303030 // '0' in each byte
+	highs    = 0x8080808080808080
 	notDigit = 0x7676767676767676 // added to a byte over 9, sets its top bit
 )
 
@@ -22,8 +27,8 @@ func eight(y uint64) int64 {
 	return int64((y&pick*0x000f424000000064 + y>>16&pick*0x0000271000000001) >> 32)
 }
 
-// integer reads a whole number of up to 18 digits.
-func integer(data []byte, i int) (v int64, end int) {
+// Integer reads a whole number of up to 18 digits; it wants eight bytes more than it reads.
+func Integer(data []byte, i int) (v int64, end int) {
 	if i+9 > len(data) {
 		return 0, 0
 	}
@@ -97,9 +102,9 @@ func plainNumber(data []byte, i int) (v int64, frac int, neg bool, end int) {
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,
 	1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// double reads a number without exponent whose digits a float64 holds, so that one division, which
+// Double reads a number without exponent whose digits a float64 holds, so that one division, which
 // rounds once, gives the nearest value.
-func double(data []byte, i int) (f float64, end int) {
+func Double(data []byte, i int) (f float64, end int) {
 	v, frac, neg, end := plainNumber(data, i)
 	if end == 0 || v > 1<<53 {
 		return 0, 0
@@ -111,8 +116,8 @@ func double(data []byte, i int) (f float64, end int) {
 	return f, end
 }
 
-// decimal reads a number with at most scale digits behind its point, unscaled and below limit.
-func decimal(data []byte, i, scale int, limit int64) (v int64, end int) {
+// Decimal reads a number with at most scale digits behind its point, unscaled and below limit.
+func Decimal(data []byte, i, scale int, limit int64) (v int64, end int) {
 	v, frac, neg, end := plainNumber(data, i)
 	if end == 0 || frac > scale {
 		return 0, 0
@@ -145,46 +150,74 @@ const (
 	word4mask = 0x0000000000f0f0ff // seconds without fraction
 )
 
-// dateCache remembers the last date, since neighbouring records mostly share it.
-type dateCache struct {
+// DateCache reads timestamps and remembers the last date, since neighbouring records mostly share
+// it.
+type DateCache struct {
+	// ISO expects a T between date and time instead of a space.
+	ISO  bool
 	word uint64
 	day  uint16
 	ms   int64
-	iso  bool
 }
 
-// timestamp reads "yyyy-MM-dd HH:mm:ss" with three or no fractional digits, in quotes, with a Z
-// where n's type wants it.
-func (d *dateCache) timestamp(data []byte, i int, n *node) (ms int64, end int) {
+// Quoted reads "yyyy-MM-dd HH:mm:ss" with three or no fractional digits, in quotes, with a Z behind
+// it where zone is set.
+func (d *DateCache) Quoted(data []byte, i int, zone bool) (ms int64, end int) {
 	if i+27 > len(data) || data[i] != '"' {
 		return 0, 0
 	}
-	x1, x2, x3 := load(data, i+1), load(data, i+9), load(data, i+17)
+	ms, n := d.words(load(data, i+1), load(data, i+9), load(data, i+17))
+	end = i + 1 + n
+	if n == 0 || zone && data[end] != 'Z' {
+		return 0, 0
+	}
+	if zone {
+		end++
+	}
+	if data[end] != '"' {
+		return 0, 0
+	}
+	return ms, end + 1
+}
+
+// Bare reads yyyy-MM-dd HH:mm:ss with three or no fractional digits and a Z behind it where zone is
+// set, if that is all of b.
+func (d *DateCache) Bare(b []byte, zone bool) (ms int64, ok bool) {
+	if zone {
+		if len(b) == 0 || b[len(b)-1] != 'Z' {
+			return 0, false
+		}
+		b = b[:len(b)-1]
+	}
+	n := len(b)
+	if n != 19 && n != 23 {
+		return 0, false
+	}
+	ms, read := d.words(load(b, 0), load(b, 8), load(b, n-8)>>(8*(24-n)))
+	return ms, read == n
+}
+
+// words reads a timestamp from its three words and returns how many bytes of them it is, 19 or 23,
+// or 0.
+func (d *DateCache) words(x1, x2, x3 uint64) (ms int64, n int) {
 	y2, y3 := x2^word2, x3^word3
-	if d.iso {
+	if d.ISO {
 		y2 ^= wordT
 	}
 	if (y2|(y2+word2add))&word2mask != 0 {
 		return 0, 0
 	}
 	z2, z3 := y2*10+y2>>8, y3*10+y3>>8
-	end = i + 24
 	switch {
 	case (y3|(y3+word3add))&word3mask == 0:
-		ms = int64(z3>>32&0xff)*10 + int64(y3>>48&0xff)
+		ms, n = int64(z3>>32&0xff)*10+int64(y3>>48&0xff), 23
 	case (y3|(y3+word3add))&word4mask == 0:
-		end = i + 20
+		n = 19
 	default:
 		return 0, 0
 	}
-	if n.zone {
-		if data[end] != 'Z' {
-			return 0, 0
-		}
-		end++
-	}
 	hour, minute, second := z2>>24&0xff, z2>>48&0xff, z3>>8&0xff
-	if data[end] != '"' || hour > 23 || minute > 59 || second > 59 {
+	if hour > 23 || minute > 59 || second > 59 {
 		return 0, 0
 	}
 	if x1 != d.word || uint16(x2) != d.day {
@@ -192,11 +225,11 @@ func (d *dateCache) timestamp(data []byte, i int, n *node) (ms int64, end int) {
 			return 0, 0
 		}
 	}
-	return d.ms + int64(hour)*3600000 + int64(minute)*60000 + int64(second)*1000 + ms, end + 1
+	return d.ms + int64(hour)*3600000 + int64(minute)*60000 + int64(second)*1000 + ms, n
 }
 
 // date fills the cache.
-func (d *dateCache) date(x1 uint64, dayText uint16, day int) bool {
+func (d *DateCache) date(x1 uint64, dayText uint16, day int) bool {
 	y1 := x1 ^ word1
 	if (y1|(y1+word1add))&word1mask != 0 {
 		return false

@@ -1,25 +1,229 @@
-// Package changelog holds the operators that change the form of a changelog.
+// Package changelog holds the operators that change the form of a changelog: Normalize makes a full
+// one of upserts by key, Materialize repairs the order of updates before a sink whose primary key
+// is not the key that orders its input, DropUpdateBefore leaves out what nobody reads.
+//
+// State of the first two: a record a key of (key, time of last use, Ref), the Ref being that of
+// the row, or the rows, in the form of state.AppendValue of each column.
 package changelog
 
 import (
-	"errors"
+	"encoding/binary"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
-	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// NewNormalize builds the operator that turns an upsert stream into a full changelog.
-func NewNormalize(n *plan.Normalize, in, out types.Schema) (op.Operator, error) {
-	return nil, errors.New("normalizing an upsert stream is not supported yet")
-}
-
-// NewMaterialize builds the operator that repairs the order of updates before a sink.
-func NewMaterialize(n *plan.Materialize, in, out types.Schema) (op.Operator, error) {
-	return nil, errors.New("materializing before a sink is not supported yet")
+// DropUpdateBefore removes -U rows.
+type DropUpdateBefore struct {
+	out op.Output
+	sel []int32
+	b   vec.Batch
 }
 
 // NewDropUpdateBefore builds the operator that removes -U rows.
-func NewDropUpdateBefore() op.Operator {
-	panic("BUG: not written yet")
+func NewDropUpdateBefore() op.Operator { return &DropUpdateBefore{} }
+
+// Open implements op.Operator.
+func (o *DropUpdateBefore) Open(_ *op.Context, out op.Output) error { o.out = out; return nil }
+
+// Process implements op.Operator.
+func (o *DropUpdateBefore) Process(_ int, b *vec.Batch) error {
+	if b.Kinds == nil {
+		return o.out.Emit(b)
+	}
+	o.sel = o.sel[:0]
+	b.Each(func(i int) {
+		if b.Kinds[i] != types.UpdateBefore {
+			o.sel = append(o.sel, int32(i))
+		}
+	})
+	if len(o.sel) == 0 {
+		return nil
+	}
+	o.b = *b
+	o.b.Sel = o.sel
+	return o.out.Emit(&o.b)
+}
+
+// Watermark implements op.Operator.
+func (o *DropUpdateBefore) Watermark(wm int64) error { return o.out.Watermark(wm) }
+
+// Finish implements op.Operator.
+func (o *DropUpdateBefore) Finish() error { return nil }
+
+// Close implements op.Operator.
+func (o *DropUpdateBefore) Close() error { return nil }
+
+// keyed is what Normalize and Materialize share: rows kept by key.
+type keyed struct {
+	keys  []int
+	ttlMs int64
+	in    types.Schema
+	ctx   *op.Context
+	out   op.Output
+	mem   *state.Memory
+	enc   *state.Encoder
+	t     *state.Table
+	blob  *state.Blob
+
+	keyCols []*vec.Vec
+	recs    []uint32
+	row     []byte
+	batch   *vec.Batch
+	sweep   state.Cursor
+	ids     [64]uint32
+}
+
+// Words of the owner in a record.
+const (
+	usedAt = iota
+	refAt
+)
+
+func newKeyed(keys []int, ttlMs int64, in, out types.Schema) keyed {
+	return keyed{keys: keys, ttlMs: ttlMs, in: in, batch: vec.NewBatch(out)}
+}
+
+// Open implements op.Operator.
+func (o *keyed) Open(c *op.Context, out op.Output) error {
+	o.ctx, o.out = c, out
+	o.mem = state.NewMemory()
+	ts := make([]types.Type, len(o.keys))
+	for i, k := range o.keys {
+		ts[i] = o.in.Fields[k].Type.WithoutAttr()
+	}
+	l := state.NewLayout(ts, false)
+	o.enc, o.t, o.blob = state.NewEncoder(l), state.NewTable(o.mem, l, []uint64{0, 0}), state.NewBlob(o.mem)
+	o.keyCols = make([]*vec.Vec, len(o.keys))
+	return nil
+}
+
+// begin finds the records of the rows of b and empties the batch to emit.
+func (o *keyed) begin(b *vec.Batch, rows []int32) {
+	for i, k := range o.keys {
+		o.keyCols[i] = b.Cols[k]
+	}
+	if cap(o.recs) < len(rows) {
+		o.recs = make([]uint32, 2*len(rows))
+	}
+	o.recs = o.recs[:len(rows)]
+	o.enc.Encode(o.keyCols, rows, nil)
+	o.t.Upsert(o.enc, nil, o.recs)
+	o.batch.Reset(0)
+	if o.ttlMs == 0 {
+		return
+	}
+	now := o.ctx.Now()
+	for _, r := range o.recs {
+		w := o.words(r)
+		if w[refAt] != 0 && int64(w[usedAt])+o.ttlMs <= now {
+			o.blob.Free(state.Ref(w[refAt]))
+			w[refAt] = 0
+		}
+		w[usedAt] = uint64(now)
+	}
+}
+
+func (o *keyed) words(rec uint32) []uint64 { return o.t.At(rec)[o.t.Base():] }
+
+// encode puts row i of b into o.row.
+func (o *keyed) encode(b *vec.Batch, i int) {
+	o.row = o.row[:0]
+	for _, c := range b.Cols {
+		o.row = state.AppendValue(o.row, c, i)
+	}
+}
+
+// emit adds an encoded row to the batch that goes out.
+func (o *keyed) emit(kind types.RowKind, row []byte, stamp int64) {
+	b := o.batch
+	for _, c := range b.Cols {
+		c.Resize(b.N + 1)
+		row = state.DecodeValue(row, c, b.N)
+	}
+	b.N++
+	b.Kinds = append(b.Kinds, kind)
+	b.Stamps = append(b.Stamps, stamp)
+}
+
+// end sends the batch and forgets the keys without rows.
+func (o *keyed) end() error {
+	for _, r := range o.recs {
+		if w := o.t.At(r); state.Live(w) && w[o.t.Base()+refAt] == 0 {
+			o.t.Delete(r)
+		}
+	}
+	o.expire()
+	if c := o.ctx.Counters; c != nil {
+		c.StateBytes.Store(o.mem.Bytes())
+		c.StateEntries.Store(int64(o.t.Len()))
+	}
+	if o.batch.N == 0 {
+		return nil
+	}
+	return o.out.Emit(o.batch)
+}
+
+// expire looks at a few records and removes those that have not been used for the TTL.
+func (o *keyed) expire() {
+	if o.ttlMs == 0 {
+		return
+	}
+	now := o.ctx.Now()
+	ids := o.t.Scan(&o.sweep, o.ids[:])
+	if len(ids) == 0 {
+		o.sweep = state.Cursor{}
+	}
+	for _, r := range ids {
+		if w := o.words(r); int64(w[usedAt])+o.ttlMs <= now {
+			o.blob.Free(state.Ref(w[refAt]))
+			o.t.Delete(r)
+		}
+	}
+}
+
+func (o *keyed) stale(n int) {
+	if n > 0 && o.ctx.Counters != nil {
+		o.ctx.Counters.Drop(op.DropStale, n)
+	}
+}
+
+// Watermark implements op.Operator.
+func (o *keyed) Watermark(wm int64) error { return o.out.Watermark(wm) }
+
+// Finish implements op.Operator.
+func (o *keyed) Finish() error { return nil }
+
+// Close implements op.Operator.
+func (o *keyed) Close() error {
+	if o.mem != nil {
+		o.t.Release()
+		o.blob.Release()
+		o.mem.Close()
+	}
+	return nil
+}
+
+func rowsOf(b *vec.Batch) []int32 {
+	if b.Sel != nil {
+		return b.Sel
+	}
+	rows := make([]int32, b.N)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+// rows of a Materialize record: each is its length (4 bytes) and its bytes.
+func eachRow(list []byte, f func(at int, row []byte) bool) {
+	for at := 0; at < len(list); {
+		n := int(binary.LittleEndian.Uint32(list[at:]))
+		if !f(at, list[at+4:at+4+n]) {
+			return
+		}
+		at += 4 + n
+	}
 }

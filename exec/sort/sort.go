@@ -1,20 +1,264 @@
-// Package sort holds the operators of ORDER BY and LIMIT.
 package sort
 
 import (
-	"errors"
+	"slices"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// New builds the operator of n over rows of schema in.
-func New(n *plan.Sort, in, out types.Schema) (op.Operator, error) {
-	return nil, errors.New("ORDER BY is not supported yet")
+// Sort is the operator of plan.Sort; what it does is decided when it is opened, by the mode of the
+// job.
+type Sort struct {
+	op.Operator
+	n   *plan.Sort
+	in  types.Schema
+	out types.Schema
 }
 
-// NewLimit builds the operator of n.
-func NewLimit(n *plan.Limit) op.Operator {
-	panic("BUG: not written yet")
+// New builds the operator of n over rows of schema in; out is the same columns.
+func New(n *plan.Sort, in, out types.Schema) (op.Operator, error) {
+	return &Sort{n: n, in: in, out: out}, nil
 }
+
+// Open implements op.Operator.
+func (o *Sort) Open(c *op.Context, out op.Output) error {
+	switch {
+	case c.BatchMode:
+		o.Operator = &All{n: o.n, rows: vec.NewBatch(o.in), batch: vec.NewBatch(o.out)}
+	case o.n.Limit >= 0:
+		o.Operator = newTop(o.n.Keys, o.n.Offset, o.n.Limit, o.in)
+	default:
+		o.Operator = &Temporal{n: o.n, schema: o.in, rows: vec.NewBatch(o.in), batch: vec.NewBatch(o.out)}
+	}
+	return o.Operator.Open(c, out)
+}
+
+// Close implements op.Operator.
+func (o *Sort) Close() error {
+	if o.Operator == nil {
+		return nil
+	}
+	return o.Operator.Close()
+}
+
+// ProcTime implements op.ProcTimer.
+func (o *Sort) ProcTime(nowMs int64) error {
+	if p, ok := o.Operator.(op.ProcTimer); ok {
+		return p.ProcTime(nowMs)
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer.
+func (o *Sort) NextProcTime() int64 {
+	if p, ok := o.Operator.(op.ProcTimer); ok {
+		return p.NextProcTime()
+	}
+	return vec.MaxTime
+}
+
+// All keeps every row and emits them sorted when the input has ended; rows with equal keys stay
+// in the order they came.
+type All struct {
+	n     *plan.Sort
+	c     *op.Context
+	out   op.Output
+	rows  *vec.Batch
+	batch *vec.Batch
+}
+
+// Open implements op.Operator.
+func (o *All) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
+
+// Process implements op.Operator.
+func (o *All) Process(_ int, b *vec.Batch) error {
+	o.rows.Gather(b, rowsOf(b))
+	if o.c.Counters != nil {
+		o.c.Counters.StateEntries.Store(int64(o.rows.N))
+	}
+	return nil
+}
+
+// Watermark implements op.Operator. The rows come at the end, so that only the end of time passes.
+func (o *All) Watermark(int64) error { return nil }
+
+// Finish implements op.Operator.
+func (o *All) Finish() error {
+	order := sorted(o.n.Keys, o.rows, upTo(o.rows.N))
+	from := min(int(o.n.Offset), len(order))
+	to := len(order)
+	if o.n.Limit >= 0 && o.n.Limit < int64(to-from) {
+		to = from + int(o.n.Limit)
+	}
+	if dropped := len(order) - (to - from); dropped > 0 && o.c.Counters != nil {
+		o.c.Counters.Drop(op.DropLimit, dropped)
+	}
+	if err := emitRows(o.out, o.batch, o.rows, order[from:to]); err != nil {
+		return err
+	}
+	return o.out.Watermark(vec.MaxTime)
+}
+
+// Close implements op.Operator.
+func (o *All) Close() error { return nil }
+
+// sorted orders the rows of b and returns them.
+func sorted(keys []plan.SortKey, b *vec.Batch, rows []int32) []int32 {
+	slices.SortStableFunc(rows, func(i, j int32) int {
+		return compareRows(keys, b.Cols, int(i), b.Cols, int(j))
+	})
+	return rows
+}
+
+// emitRows emits rows of b in batches, copied into tmp.
+func emitRows(out op.Output, tmp, b *vec.Batch, rows []int32) error {
+	for len(rows) > 0 {
+		n := min(len(rows), vec.BatchRows)
+		tmp.Reset(0)
+		tmp.Gather(b, rows[:n])
+		if err := out.Emit(tmp); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+func rowsOf(b *vec.Batch) []int32 {
+	if b.Sel != nil {
+		return b.Sel
+	}
+	return upTo(b.N)
+}
+
+func upTo(n int) []int32 {
+	rows := make([]int32, n)
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	return rows
+}
+
+// Temporal emits rows in the order of their event time, then of the other keys, as the watermark
+// passes. Rows behind the watermark at their arrival are late.
+type Temporal struct {
+	n      *plan.Sort
+	schema types.Schema
+	c      *op.Context
+	out    op.Output
+	rows   *vec.Batch
+	batch  *vec.Batch
+	wm     int64
+	proc   bool // the first key is processing time
+}
+
+// Open implements op.Operator.
+func (o *Temporal) Open(c *op.Context, out op.Output) error {
+	o.c, o.out, o.wm = c, out, vec.MinTime
+	o.proc = o.schema.Fields[o.n.Keys[0].Col].Type.Attr == types.ProcTime
+	return nil
+}
+
+func (o *Temporal) time(b *vec.Batch, i int) int64 {
+	v := b.Cols[o.n.Keys[0].Col]
+	switch {
+	case v.IsNull(i):
+		return vec.MinTime
+	case v.Phys == types.PI128:
+		return v.I128[i].Hi
+	}
+	return v.I64[i]
+}
+
+// Process implements op.Operator.
+func (o *Temporal) Process(_ int, b *vec.Batch) error {
+	rows := rowsOf(b)
+	if o.proc {
+		o.rows.Gather(b, rows)
+		return nil
+	}
+	kept := make([]int32, 0, len(rows))
+	for _, r := range rows {
+		stamp := o.wm
+		if b.Stamps != nil {
+			stamp = b.Stamps[r]
+		}
+		if o.time(b, int(r)) > stamp {
+			kept = append(kept, r)
+		}
+	}
+	if late := len(rows) - len(kept); late > 0 && o.c.Counters != nil {
+		o.c.Counters.Drop(op.DropLate, late)
+	}
+	o.rows.Gather(b, kept)
+	return nil
+}
+
+// Watermark implements op.Operator.
+func (o *Temporal) Watermark(wm int64) error {
+	if !o.proc {
+		if err := o.flush(wm); err != nil {
+			return err
+		}
+	}
+	o.wm = max(o.wm, wm)
+	return o.out.Watermark(wm)
+}
+
+// flush emits the rows up to wm. They carry the watermark before as their stamp, since they come
+// before the one that lets them go.
+func (o *Temporal) flush(wm int64) error {
+	var due, rest []int32
+	for i := range o.rows.N {
+		if o.proc || o.time(o.rows, i) <= wm {
+			due = append(due, int32(i))
+		} else {
+			rest = append(rest, int32(i))
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	b := o.rows
+	for i := range b.Stamps {
+		b.Stamps[i] = o.wm
+	}
+	due = sorted(o.n.Keys, b, due)
+	if n := int(o.n.Offset); n > 0 {
+		n = min(n, len(due))
+		o.n.Offset -= int64(n)
+		due = due[n:]
+	}
+	err := emitRows(o.out, o.batch, b, due)
+	o.rows = vec.NewBatch(o.schema)
+	o.rows.Gather(b, rest)
+	if o.c.Counters != nil {
+		o.c.Counters.StateEntries.Store(int64(o.rows.N))
+	}
+	return err
+}
+
+// ProcTime implements op.ProcTimer.
+func (o *Temporal) ProcTime(int64) error {
+	if o.proc {
+		return o.flush(vec.MaxTime)
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer.
+func (o *Temporal) NextProcTime() int64 {
+	if o.proc && o.rows.N > 0 {
+		return o.c.Now()
+	}
+	return vec.MaxTime
+}
+
+// Finish implements op.Operator.
+func (o *Temporal) Finish() error { return o.flush(vec.MaxTime) }
+
+// Close implements op.Operator.
+func (o *Temporal) Close() error { return nil }

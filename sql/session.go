@@ -182,7 +182,11 @@ func (s *Session) job(st ast.Statement) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := physical.Plan(sinks, s.cfg)
+	cfg, err := s.emitConfig(st)
+	if err != nil {
+		return nil, err
+	}
+	p, err := physical.Plan(sinks, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -191,4 +195,21 @@ func (s *Session) job(st ast.Statement) (*Result, error) {
 		p.Name = s.o.File
 	}
 	return &Result{Job: sinks, Plan: p}, nil
+}
+
+// emitConfig is the configuration with what the statement's EMIT hints say laid over it.
+func (s *Session) emitConfig(st ast.Statement) (*catalog.Config, error) {
+	inserts := []ast.Statement{st}
+	if set, ok := st.(*ast.StatementSet); ok {
+		inserts = set.Statements
+	}
+	cfg := s.cfg.Clone()
+	for _, one := range inserts {
+		if insert, ok := one.(*ast.Insert); ok {
+			if err := bind.EmitHint(insert, cfg); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return cfg, nil
 }

@@ -28,6 +28,8 @@ type Binder struct {
 	columnPos map[*expr.Column]sqlerr.Span
 	// unchecked leaves the options of tables alone, as for a view's definition, which runs nothing.
 	unchecked bool
+	// emit is the select block of an INSERT that may have the hint EMIT; nil elsewhere.
+	emit *ast.Select
 	// views are the names of the views being expanded, outermost first.
 	views []string
 }

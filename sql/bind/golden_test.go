@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +77,8 @@ func goldenFile(t *testing.T, path string) {
 	}
 }
 
+var linked = regexp.MustCompile(`(connectors|formats) are [a-z, -]+`)
+
 // runCase executes src after the definitions of setup and prints what comes of it.
 func runCase(setup, src string) string {
 	s := sql.NewSession(sql.SessionOptions{Zone: time.UTC,
@@ -88,6 +91,8 @@ func runCase(setup, src string) string {
 	if err != nil {
 		out += sqlerr.Render(err, "", src)
 	}
+	// What else is linked into the test is not its business.
+	out = linked.ReplaceAllString(out, "$1 are ...")
 	// A blank line would end the case.
 	return strings.ReplaceAll(out, "\n\n", "\n")
 }

@@ -41,6 +41,7 @@ func (b *Binder) Insert(st *ast.Insert) (*logical.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.emit, _ = st.Query.Body.(*ast.Select)
 	rel, err := b.query(st.Query, nil)
 	if err != nil {
 		return nil, err

@@ -48,18 +48,43 @@ func (b *Binder) optionsHint(hints []*ast.Hint) (map[string]string, error) {
 // no result, so they are accepted where Flink accepts them.
 var queryHints = []string{"BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "STATE_TTL", "MULTI_JOIN"}
 
-func checkQueryHints(hints []*ast.Hint) error {
-	for _, h := range hints {
+// checkQueryHints refuses hints of a select block that mean nothing.
+func (b *Binder) checkQueryHints(q *ast.Select) error {
+	for _, h := range q.Hints {
 		name := strings.ToUpper(h.Name.Name)
 		switch {
 		case name == "EMIT":
-			return unsupported(h.Span, "the hint EMIT").
-				WithHint("write SET 'tidemark.emit.SINK.KEY' = 'value', SINK being the table inserted into")
+			if q != b.emit {
+				return errAt(h.Span, "the hint EMIT belongs to the outermost SELECT of an INSERT INTO")
+			}
 		case name == "OPTIONS":
 			return errAt(h.Span, "the hint OPTIONS belongs to a table").WithHint("write FROM t /*+ OPTIONS('k' = 'v') */")
 		case !slices.Contains(queryHints, name):
 			return errAt(h.Span, "unknown hint %s", h.Name.Name).
 				WithHint("%s", suggest(name, append(queryHints, "EMIT"), "hints are "))
+		}
+	}
+	return nil
+}
+
+// EmitHint sets in cfg what the hint EMIT of an INSERT asks for, in its portable spelling: the
+// keys below tidemark.emit.SINK.
+func EmitHint(st *ast.Insert, cfg *catalog.Config) error {
+	sel, ok := st.Query.Body.(*ast.Select)
+	if !ok {
+		return nil
+	}
+	for _, h := range sel.Hints {
+		if !strings.EqualFold(h.Name.Name, "EMIT") {
+			continue
+		}
+		if len(h.Options) == 0 {
+			return errAt(h.Span, "the hint EMIT needs options").WithHint("write EMIT('allowed-lateness' = '10 min')")
+		}
+		for _, o := range h.Options {
+			if err := cfg.Set("tidemark.emit."+st.Table.Last().Name+"."+o.Key.Value, o.Value.Value); err != nil {
+				return wrap(o.Span, err)
+			}
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func (b *Binder) checkSelect(q *ast.Select) error {
 	case len(q.Windows) > 0:
 		return unsupported(q.Windows[0].Span, "WINDOW")
 	}
-	return checkQueryHints(q.Hints)
+	return b.checkQueryHints(q)
 }
 
 // input binds FROM and WHERE. Without FROM there is one row without a column of use.

@@ -93,6 +93,13 @@ func (c *Config) Reset(key string) {
 	}
 }
 
+// Clone returns a copy whose changes leave c alone.
+func (c *Config) Clone() *Config {
+	out := *c
+	out.set = maps.Clone(c.set)
+	return &out
+}
+
 // Has reports whether key was set.
 func (c *Config) Has(key string) bool { _, ok := c.set[key]; return ok }
 

@@ -200,6 +200,8 @@ func intArith[T int32 | int64](op string, width uint) Kernel {
 }
 
 // arith makes a kernel of two loops that do not care what the slots of NULLs hold.
+//
+//go:noinline
 func arith[T Fixed](all func(a, b, r []T), some func(a, b, r []T, sel []int32)) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])
@@ -214,6 +216,8 @@ func arith[T Fixed](all func(a, b, r []T), some func(a, b, r []T, sel []int32)) 
 
 // intDivide divides integers, and wraps the result around at shift bits less than R has. A zero
 // divisor fails the row.
+//
+//go:noinline
 func intDivide[T, R int32 | int64](op string, shift uint) Kernel {
 	return func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])

@@ -182,6 +182,7 @@ func mulSmall(call *Call) Kernel {
 	}
 }
 
+//go:noinline
 func decimalDiv(x, y, t types.Type) Kernel {
 	// (a / 10^sx) / (b / 10^sy) * 10^st = a * 10^(st - sx + sy) / b
 	shift := t.Scale - x.Scale + y.Scale
@@ -201,6 +202,7 @@ func decimalDiv(x, y, t types.Type) Kernel {
 	})
 }
 
+//go:noinline
 func decimalMod(x, y types.Type) Kernel {
 	s := max(x.Scale, y.Scale)
 	return EachRow(func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {

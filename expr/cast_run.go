@@ -159,6 +159,8 @@ func decimalLoop(from, to types.Type) Kernel {
 }
 
 // widen makes a kernel of a conversion that works on any bits, the slots of NULLs too.
+//
+//go:noinline
 func widen[A, R Fixed](f func(a []A, r []R, i int32)) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		out.CopyValid(args[0].Valid)

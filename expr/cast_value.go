@@ -40,6 +40,7 @@ func fitText(buf []byte, at, n int, pad bool) []byte {
 	return buf
 }
 
+//go:noinline
 func toBinary(from, to types.Type) conv {
 	if !from.IsString() && !from.IsBinary() {
 		return nil

@@ -178,6 +178,8 @@ func compareKernel(call *Call) (Kernel, error) {
 }
 
 // equalBytes compares lengths before contents.
+//
+//go:noinline
 func equalBytes(want bool) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])
@@ -298,6 +300,7 @@ func cmpFloat(a, b float64) int {
 	return int(b2i(a != a)) - int(b2i(b != b))
 }
 
+//go:noinline
 func nullsFirst(f func(a *vec.Vec, i int, b *vec.Vec, j int) int) func(a *vec.Vec, i int, b *vec.Vec, j int) int {
 	return func(a *vec.Vec, i int, b *vec.Vec, j int) int {
 		x, y := a.IsNull(i), b.IsNull(j)

@@ -236,6 +236,8 @@ func pickPair[T int32 | int64 | float32 | float64](op cmpOp, a, b []T, in, dst [
 }
 
 // pickWide compares 128-bit numbers.
+//
+//go:noinline
 func pickWide(op cmpOp, one *vec.Vec) func(a, b *vec.Vec, n int, in, dst []int32) []int32 {
 	return func(av, bv *vec.Vec, n int, in, dst []int32) []int32 {
 		k := len(dst)
@@ -307,6 +309,7 @@ func pickBytes(op cmpOp, one *vec.Vec) func(a, b *vec.Vec, n int, in, dst []int3
 	}
 }
 
+//go:noinline
 func pickBytesEq(s string, want bool) func(a, b *vec.Vec, n int, in, dst []int32) []int32 {
 	size := uint32(len(s))
 	return func(a, _ *vec.Vec, n int, in, dst []int32) []int32 {

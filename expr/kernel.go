@@ -21,6 +21,10 @@ import (
 //		},
 //	})
 //
+// The helpers are not inlined: in a closure that the compiler copies with the function around it
+// (Go 1.26), calls of small methods such as Bitmap.Get stay calls. The same holds for functions of
+// your own that return a kernel with a loop in it.
+//
 // Where the helpers by type do not fit (three arguments, lists, rows), EachRow hands over the
 // vectors and one position.
 
@@ -50,6 +54,8 @@ func Data[T Fixed](v *vec.Vec) []T {
 }
 
 // Unary makes a kernel that applies f to one fixed-width argument.
+//
+//go:noinline
 func Unary[A, R Fixed](f func(a A) R) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		out.CopyValid(args[0].Valid)
@@ -81,6 +87,8 @@ func Unary[A, R Fixed](f func(a A) R) Kernel {
 }
 
 // Binary makes a kernel that applies f to two fixed-width arguments.
+//
+//go:noinline
 func Binary[A, B, R Fixed](f func(a A, b B) R) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])
@@ -113,6 +121,8 @@ func Binary[A, B, R Fixed](f func(a A, b B) R) Kernel {
 
 // FromBytes makes a kernel that applies f to a string or binary argument; b is valid during the
 // call only.
+//
+//go:noinline
 func FromBytes[R Fixed](f func(b []byte) R) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		out.CopyValid(args[0].Valid)
@@ -122,6 +132,8 @@ func FromBytes[R Fixed](f func(b []byte) R) Kernel {
 }
 
 // FromBytes2 is FromBytes of two string or binary arguments.
+//
+//go:noinline
 func FromBytes2[R Fixed](f func(a, b []byte) R) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args[0], args[1])
@@ -132,6 +144,8 @@ func FromBytes2[R Fixed](f func(a, b []byte) R) Kernel {
 
 // ToBytes makes a kernel that turns a fixed-width argument into a string or bytes: f appends the
 // value to dst and returns it.
+//
+//go:noinline
 func ToBytes[A Fixed](f func(dst []byte, a A) []byte) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		out.CopyValid(args[0].Valid)
@@ -142,6 +156,8 @@ func ToBytes[A Fixed](f func(dst []byte, a A) []byte) Kernel {
 
 // BytesToBytes makes a kernel that maps a string or binary argument to another: f appends the
 // value to dst and returns it, or returns false for NULL.
+//
+//go:noinline
 func BytesToBytes(f func(dst, a []byte) ([]byte, bool)) Kernel {
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		out.CopyValid(args[0].Valid)
@@ -159,6 +175,8 @@ func BytesToBytes(f func(dst, a []byte) ([]byte, bool)) Kernel {
 // EachRow makes a kernel that calls f for every selected row with no NULL argument, to set value
 // i of out (SetNull, SetBytes, Data and the setters below) or to call ctx.Fail. The result is
 // NULL where an argument is.
+//
+//go:noinline
 func EachRow(f func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, i int)) Kernel {
 	return func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		andValid(out, args...)
@@ -168,6 +186,8 @@ func EachRow(f func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, i int)) Kernel 
 }
 
 // EachRowNullable makes a kernel that calls f for every selected row, NULL arguments or not.
+//
+//go:noinline
 func EachRowNullable(f func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, i int)) Kernel {
 	return func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		rows(nil, n, sel, func(i int) { f(ctx, args, out, i) })
@@ -176,6 +196,8 @@ func EachRowNullable(f func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, i int))
 
 // NullIn wraps a kernel that minds no NULLs: k runs over the selected rows without a NULL
 // argument, and the result is NULL elsewhere. k may make further rows NULL.
+//
+//go:noinline
 func NullIn(k Kernel) Kernel {
 	var buf []int32
 	return func(ctx *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {

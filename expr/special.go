@@ -66,50 +66,49 @@ func total(e Expr) bool {
 }
 
 // logicDense computes AND or OR of arguments that are all there.
+//
+//go:noinline
 func logicDense(decides bool) Kernel {
+	inv := b2i(!decides) // x ^ inv is whether x decides; arithmetic spares branches
 	return func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
-		nulls := false
-		for _, a := range args {
-			nulls = nulls || a.MayHaveNulls()
-		}
+		andValid(out, args...)
 		r := out.Bool[:n]
-		if !nulls && sel == nil {
-			copy(r, args[0].Bool)
-			for _, a := range args[1:] {
-				b := a.Bool[:n]
-				if decides {
-					for i, x := range b {
-						r[i] = r[i] || x
-					}
-				} else {
-					for i, x := range b {
-						r[i] = r[i] && x
-					}
+		clear(r)
+		// First whether a row is decided, then what that makes of it.
+		for _, a := range args {
+			b, valid := a.Bool, a.Valid
+			switch {
+			case sel != nil:
+				for _, i := range sel {
+					r[i] = r[i] || b[i] == decides && !a.IsNull(int(i))
+				}
+			case valid == nil:
+				for i, x := range b[:n] {
+					r[i] = b2i(r[i])|(b2i(x)^inv) != 0
+				}
+			default:
+				for i, x := range b[:n] {
+					known := int32(valid[i>>6] >> (i & 63) & 1)
+					r[i] = b2i(r[i])|(b2i(x)^inv)&known != 0
 				}
 			}
-			return
 		}
-		if nulls {
-			out.AllValid()
+		if w := out.Valid; w != nil {
+			for i, x := range r {
+				w[i>>6] |= uint64(b2i(x)) << (i & 63)
+			}
 		}
-		forRows(n, sel, func(i int32) {
-			decided, null := false, false
-			for _, a := range args {
-				if a.IsNull(int(i)) {
-					null = true
-				} else if a.Bool[i] == decides {
-					decided = true
-				}
+		if !decides {
+			for i, x := range r {
+				r[i] = !x
 			}
-			r[i] = decided == decides
-			if null && !decided {
-				out.Valid.Clear(int(i))
-			}
-		})
+		}
 	}
 }
 
 // logic computes AND, which FALSE decides, or OR, which TRUE decides.
+//
+//go:noinline
 func logic(decides bool) func(p *Programs, nd *node, n int, sel []int32) *vec.Vec {
 	var open [2][]int32 // rows not decided, in turn
 	return func(p *Programs, nd *node, n int, sel []int32) *vec.Vec {

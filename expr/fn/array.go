@@ -21,7 +21,7 @@ func init() {
 	expr.Register(expr.Func{
 		Name: "ELEMENT", Usage: "ELEMENT(array)", Category: catCollection,
 		Doc:   "The only element; NULL for an empty array, an error where there are more.",
-		Infer: sig(elemOf(0), 1, array),
+		Infer: sig(nullable(elemOf(0)), 1, array),
 		Compile: each(func(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 			switch r := args[0].Refs[i]; r.Len {
 			case 0:

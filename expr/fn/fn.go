@@ -183,20 +183,44 @@ func oneOf(fs ...inferFunc) inferFunc {
 	}
 }
 
+// verify adds to an inference a check of what is constant in the arguments, so that a bad pattern is
+// an error with its place in the text and not one at run time.
+func verify(f inferFunc, check func(a expr.Args) error) inferFunc {
+	return func(a expr.Args) (expr.Signature, error) {
+		s, err := f(a)
+		if err == nil {
+			err = check(a)
+		}
+		return s, err
+	}
+}
+
+// constText checks argument i with read where it is a constant string.
+func constText(i int, read func(string) error) func(a expr.Args) error {
+	return func(a expr.Args) error {
+		if i >= a.Len() {
+			return nil
+		}
+		if s, ok := expr.ConstString(a.Exprs[i]); ok {
+			return read(s)
+		}
+		return nil
+	}
+}
+
+// reads turns a compiler of texts into a check.
+func reads[T any](compile func(string) (T, error)) func(string) error {
+	return func(s string) error {
+		_, err := compile(s)
+		return err
+	}
+}
+
 // text is the bytes of string argument k in row i.
 func text(args []*vec.Vec, k, i int) []byte { return args[k].Bytes(i) }
 
-// nonNull reports that argument k is given and not NULL in row i.
-func nonNull(args []*vec.Vec, k, i int) bool { return !args[k].IsNull(i) }
-
 // errf is a short fmt.Errorf for errors of rows.
 func errf(format string, args ...any) error { return fmt.Errorf(format, args...) }
-
-// isConst reports that argument i of the call is a literal other than NULL.
-func isConst(c *expr.Call, i int) bool {
-	v, ok := expr.Const(c.Args[i])
-	return ok && v != nil
-}
 
 // only hands a kernel some of the arguments; it hides keywords, which count as NULL.
 func only(k expr.Kernel, idx ...int) expr.Kernel {

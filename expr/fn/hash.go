@@ -36,7 +36,7 @@ func init() {
 	expr.Register(expr.Func{
 		Name: "SHA2", Usage: "SHA2(string, bits)", Category: catHash,
 		Doc:   "The digest of the string's bytes by the SHA-2 function of 224, 256, 384 or 512 bits, in lower-case hexadecimal.",
-		Infer: sig(of(types.VarCharType(128)), 2, strBin, integer), Compile: compileSHA2,
+		Infer: verify(sig(of(types.VarCharType(128)), 2, strBin, integer), checkBits), Compile: compileSHA2,
 	})
 	expr.Register(expr.Func{
 		Name: "HASH_CODE", Usage: "HASH_CODE(string)", Category: catHash,
@@ -56,16 +56,20 @@ func digest(h hash.Hash) expr.Kernel {
 	})
 }
 
-func compileSHA2(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
-	hs := map[int32]hash.Hash{224: sha256.New224(), 256: sha256.New(), 384: sha512.New384(), 512: sha512.New()}
-	if bits, ok := expr.ConstInt(c.Args[1]); ok && hs[int32(bits)] == nil {
-		return nil, errf("SHA2: %d bits: use 224, 256, 384 or 512", bits)
+func checkBits(a expr.Args) error {
+	if b, ok := expr.ConstInt(a.Exprs[1]); ok && b != 224 && b != 256 && b != 384 && b != 512 {
+		return errf("no digest of %d bits: use 224, 256, 384 or 512", b)
 	}
+	return nil
+}
+
+func compileSHA2(_ *expr.CompileCtx, _ *expr.Call) (expr.Kernel, error) {
+	hs := map[int32]hash.Hash{224: sha256.New224(), 256: sha256.New(), 384: sha512.New384(), 512: sha512.New()}
 	var sum []byte
 	return expr.EachRow(func(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 		h := hs[args[1].I32[i]]
 		if h == nil {
-			ctx.Fail(i, errf("SHA2: %d bits: use 224, 256, 384 or 512", args[1].I32[i]))
+			ctx.Fail(i, errf("SHA2: no digest of %d bits: use 224, 256, 384 or 512", args[1].I32[i]))
 			return
 		}
 		h.Reset()

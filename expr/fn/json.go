@@ -28,21 +28,21 @@ func init() {
 		Name: "JSON_EXISTS", Usage: "JSON_EXISTS(json, path [{ TRUE | FALSE | UNKNOWN | ERROR } ON ERROR])", Category: catJSON,
 		Doc: "Whether the path leads to something in the JSON text. Without 'lax' before the path, a path that " +
 			"leads nowhere and a text that is not JSON are errors, by default FALSE.",
-		Infer: sig(maybe(types.BooleanType), 2, str, str, symbol), Compile: compileExists,
+		Infer: verify(sig(maybe(types.BooleanType), 2, str, str, symbol), jsonPathArg), Compile: compileExists,
 	})
 	expr.Register(expr.Func{
 		Name: "JSON_VALUE", Usage: "JSON_VALUE(json, path [RETURNING type] [{ NULL | ERROR | DEFAULT x } ON EMPTY] [{ NULL | ERROR | DEFAULT x } ON ERROR])",
 		Category: catJSON,
 		Doc: "The scalar that the path leads to, as STRING, BOOLEAN, INTEGER, BIGINT or DOUBLE. With 'lax' before the path nothing " +
 			"found, or an array or object, is empty; otherwise it is an error.",
-		Infer: inferJSONValue, Compile: compileValue,
+		Infer: verify(inferJSONValue, jsonPathArg), Compile: compileValue,
 	})
 	expr.Register(expr.Func{
 		Name: "JSON_QUERY", Usage: "JSON_QUERY(json, path [RETURNING type] [{ WITHOUT | WITH [CONDITIONAL | UNCONDITIONAL] } [ARRAY] WRAPPER] [{ NULL | EMPTY ARRAY | EMPTY OBJECT | ERROR } ON EMPTY] [{ NULL | EMPTY ARRAY | EMPTY OBJECT | ERROR } ON ERROR])",
 		Category: catJSON,
 		Doc: "The array or object that the path leads to, as JSON text or ARRAY<STRING>. A wrapper puts it, or only what is not an " +
 			"array, into an array. With 'lax' before the path a scalar is empty; otherwise it is an error.",
-		Infer: inferJSONQuery, Compile: compileQuery,
+		Infer: verify(inferJSONQuery, jsonPathArg), Compile: compileQuery,
 	})
 	for _, not := range []bool{false, true} {
 		for _, f := range []struct {
@@ -68,6 +68,9 @@ func init() {
 		}
 	}
 }
+
+// jsonPathArg checks a constant path.
+var jsonPathArg = constText(1, reads(jsonpath.Compile))
 
 var (
 	errNotJSON   = errors.New("the text is not JSON")

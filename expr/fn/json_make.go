@@ -19,9 +19,9 @@ import (
 //	JSON_OBJECT(onNull, key, value, key, value, ...)   onNull: NULL ABSENT
 //	JSON_ARRAY(onNull, value, ...)
 //
-// A value that is a call of JSON_OBJECT, JSON_ARRAY or JSON goes in as JSON; the binder wraps what
-// FORMAT JSON marks, and JSON_OBJECTAGG and JSON_ARRAYAGG, in JSON(...). Members of objects are
-// written in the order of their names, of equal names the last.
+// A value made by JSON_OBJECT, JSON_ARRAY or JSON goes in as JSON; the binder wraps what FORMAT JSON
+// marks, and JSON_OBJECTAGG and JSON_ARRAYAGG, in JSON(...). Members of objects are written in the
+// order of their names, of equal names the last.
 
 func init() {
 	expr.Register(expr.Func{
@@ -43,12 +43,12 @@ func init() {
 	expr.Register(expr.Func{
 		Name: "JSON_ARRAY", Usage: "JSON_ARRAY([x, ...] [{ NULL | ABSENT } ON NULL])", Category: catJSON,
 		Doc:   "A JSON array of the values. Those that are NULL are left out, or null with NULL ON NULL.",
-		Infer: inferMake(never(types.StringType), 0, -1), Compile: compileArray,
+		Infer: inferMake(never(jsonText), 0, -1), Compile: compileArray,
 	})
 	expr.Register(expr.Func{
 		Name: "JSON", Usage: "JSON(string)", Category: catJSON,
 		Doc:   "The string, which must be JSON text, for use as JSON within JSON_OBJECT and JSON_ARRAY.",
-		Infer: sig(of(types.StringType), 1, str),
+		Infer: sig(of(jsonText), 1, str),
 		Compile: each(func(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 			s := text(args, 0, i)
 			if jsonpath.Check(s) == jsonpath.Invalid {
@@ -121,7 +121,7 @@ func inferMake(r result, least, most int) inferFunc {
 }
 
 func inferObject(a expr.Args) (expr.Signature, error) {
-	s, err := inferMake(never(types.StringType), 0, -1)(a)
+	s, err := inferMake(never(jsonText), 0, -1)(a)
 	if err != nil {
 		return s, err
 	}
@@ -145,6 +145,16 @@ func firstValue(args []expr.Expr) int {
 	return 0
 }
 
+// jsonText is the STRING that the functions here return. Unit, which means nothing for strings, marks
+// it: so a constant that a call was folded into is still known for JSON.
+var jsonText = func() types.Type {
+	t := types.StringType
+	t.Unit = types.UnitSecond
+	return t
+}()
+
+func isJSONText(t types.Type) bool { return t.IsString() && t.Unit == jsonText.Unit }
+
 // writer appends the JSON form of value i of v, which may be NULL.
 type writer = func(dst []byte, v *vec.Vec, i int) []byte
 
@@ -153,7 +163,7 @@ func argWriters(args []expr.Expr) []writer {
 	ws := make([]writer, len(args))
 	for i, a := range args {
 		ws[i] = jsonWriter(a.Type())
-		if c, ok := a.(*expr.Call); ok && (c.Fn == "JSON_OBJECT" || c.Fn == "JSON_ARRAY" || c.Fn == "JSON") {
+		if isJSONText(a.Type()) {
 			ws[i] = orNull(func(dst []byte, v *vec.Vec, i int) []byte { return append(dst, v.Bytes(i)...) })
 		}
 	}
@@ -244,12 +254,7 @@ func jsonWriter(t types.Type) writer {
 		})
 	case types.Decimal:
 		return orNull(func(dst []byte, v *vec.Vec, i int) []byte {
-			n := len(dst)
-			dst = types.AppendDecimal(dst, expr.DecimalAt(v, i), v.Type.Scale)
-			if bytes.IndexByte(dst[n:], '.') >= 0 {
-				dst = append(dst[:n], bytes.TrimRight(bytes.TrimRight(dst[n:], "0"), ".")...)
-			}
-			return dst
+			return appendBigDecimal(dst, expr.DecimalAt(v, i), v.Type.Scale)
 		})
 	case types.Binary, types.VarBinary:
 		return orNull(func(dst []byte, v *vec.Vec, i int) []byte {
@@ -274,6 +279,42 @@ func notNumber(dst []byte, f float64) []byte {
 	}
 	n := len(dst) - len(types.AppendDouble(nil, f))
 	return append(append(append(dst[:n:n], '"'), dst[n:]...), '"')
+}
+
+// appendBigDecimal writes a decimal as Java's BigDecimal without trailing zeros prints itself: 1.5,
+// but 1E+2 for a hundred.
+func appendBigDecimal(dst []byte, x types.Int128, scale int) []byte {
+	var buf [48]byte
+	b := types.AppendDecimal(buf[:0], x, 0)
+	if b[0] == '-' {
+		dst, b = append(dst, '-'), b[1:]
+	}
+	if string(b) == "0" {
+		return append(dst, '0')
+	}
+	for b[len(b)-1] == '0' {
+		b = b[:len(b)-1]
+		scale--
+	}
+	exponent, whole := len(b)-1-scale, len(b)-scale
+	switch {
+	case scale == 0:
+		return append(dst, b...)
+	case scale > 0 && whole > 0:
+		return append(append(append(dst, b[:whole]...), '.'), b[whole:]...)
+	case scale > 0 && exponent >= -6:
+		dst = append(dst, "0.000000"[:2-whole]...)
+		return append(dst, b...)
+	}
+	dst = append(dst, b[0])
+	if len(b) > 1 {
+		dst = append(append(dst, '.'), b[1:]...)
+	}
+	dst = append(dst, 'E')
+	if exponent > 0 {
+		dst = append(dst, '+')
+	}
+	return strconv.AppendInt(dst, int64(exponent), 10)
 }
 
 var isoTime = mustPattern("yyyy-MM-dd'T'HH:mm:ss")

@@ -14,21 +14,21 @@ import (
 
 func init() {
 	for _, not := range []bool{false, true} {
-		n, doc := "", ""
+		n, doc := "", "Whether "
 		if not {
-			n, doc = "NOT ", "Not: "
+			n, doc = "NOT ", "The opposite of the same without NOT: whether "
 		}
 		expr.Register(expr.Func{
 			Name: n + "LIKE", Usage: "string " + n + "LIKE pattern [ESCAPE char]", Category: catComparison,
-			Doc: doc + "whether all of the string fits the pattern, where % stands for any text and _ for one " +
+			Doc: doc + "all of the string fits the pattern, where % stands for any text and _ for one " +
 				"character; the escape character makes the one behind it stand for itself.",
-			Infer: sig(of(types.BooleanType), 2, str, str, str), Compile: compileLike(not),
+			Infer: verify(sig(of(types.BooleanType), 2, str, str, str), checkPattern(like.Compile)), Compile: compileLike(not),
 		})
 		expr.Register(expr.Func{
 			Name: n + "SIMILAR TO", Usage: "string " + n + "SIMILAR TO pattern [ESCAPE char]", Category: catComparison,
-			Doc: doc + "whether all of the string fits the pattern, which is that of LIKE with the operators " +
+			Doc: doc + "all of the string fits the pattern, which is that of LIKE with the operators " +
 				"| * + ? {m,n} ( ) and [...] of regular expressions.",
-			Infer: sig(of(types.BooleanType), 2, str, str, str), Compile: compileSimilar(not),
+			Infer: verify(sig(of(types.BooleanType), 2, str, str, str), checkPattern(similar)), Compile: compileSimilar(not),
 		})
 	}
 }
@@ -53,6 +53,17 @@ func constEscape(c *expr.Call) (pattern string, escape rune, ok bool, err error)
 		}
 	}
 	return pattern, escape, ok, err
+}
+
+// checkPattern checks a constant pattern and escape.
+func checkPattern[M any](compile func(string, rune) (M, error)) func(a expr.Args) error {
+	return func(a expr.Args) error {
+		pattern, escape, ok, err := constEscape(&expr.Call{Args: a.Exprs})
+		if ok && err == nil {
+			_, err = compile(pattern, escape)
+		}
+		return err
+	}
 }
 
 func compileLike(not bool) compileFunc {

@@ -23,7 +23,7 @@ func init() {
 	expr.Register(expr.Func{
 		Name: "TRUNCATE", Usage: "TRUNCATE(x [, digits])", Category: catArithmetic,
 		Doc:   "The number cut to a number of fractional digits, 0 if it is not given.",
-		Infer: sig(truncated, 1, numeric, integer), Compile: compileTruncate,
+		Infer: sig(rounded, 1, numeric, integer), Compile: compileTruncate,
 	})
 	for _, f := range []struct{ name, alias, doc string }{
 		{"FLOOR", "", "The largest whole number that is not greater than x, in its own type (a DECIMAL " +
@@ -34,7 +34,7 @@ func init() {
 		up := f.name == "CEIL"
 		fn := expr.Func{
 			Name: f.name, Usage: f.name + "(x) | " + f.name + "(time TO unit)", Doc: f.doc, Category: catArithmetic,
-			Infer: oneOf(sig(whole, 1, numeric), sig(floorType, 2, temporal, symbol)),
+			Infer: inferFloor,
 			Compile: func(c *expr.CompileCtx, call *expr.Call) (expr.Kernel, error) {
 				if len(call.Args) == 2 {
 					return compileFloorTo(c, call, up)
@@ -49,7 +49,7 @@ func init() {
 	}
 }
 
-// rounded is the type of ROUND: DECIMAL(p, s) rounded to d digits needs one more digit before the
+// rounded is the type of ROUND and TRUNCATE: DECIMAL(p, s) rounded to d digits needs one more digit before the
 // point than before.
 func rounded(a expr.Args) types.Type {
 	t := typeOfArg(0, types.IntType)(a)
@@ -68,24 +68,6 @@ func rounded(a expr.Args) types.Type {
 	return t
 }
 
-// truncated is the type of TRUNCATE.
-func truncated(a expr.Args) types.Type {
-	t := typeOfArg(0, types.IntType)(a)
-	if t.Kind != types.Decimal {
-		return t
-	}
-	d, known := digitsArg(a)
-	switch {
-	case !known || d >= t.Scale:
-		return t
-	case d < 0:
-		t.Precision, t.Scale = max(t.Precision-t.Scale, 1), 0
-	default:
-		t.Precision, t.Scale = max(t.Precision-t.Scale+d, 1), d
-	}
-	return t
-}
-
 // digitsArg is the second argument of ROUND; known is false when it is not constant.
 func digitsArg(a expr.Args) (d int, known bool) {
 	if a.Len() < 2 {
@@ -93,6 +75,14 @@ func digitsArg(a expr.Args) (d int, known bool) {
 	}
 	v, ok := expr.ConstInt(a.Exprs[1])
 	return int(v), ok
+}
+
+// inferFloor types FLOOR and CEIL of a number, or of a time to a unit.
+func inferFloor(a expr.Args) (expr.Signature, error) {
+	if a.Len() == 2 {
+		return verify(sig(floorType, 2, temporal, symbol), checkFloorUnit)(a)
+	}
+	return sig(whole, 1, numeric)(a)
 }
 
 // whole is the type of FLOOR and CEIL.

@@ -58,10 +58,8 @@ func init() {
 	})
 	expr.Register(expr.Func{
 		Name: "CONCAT_WS", Usage: "CONCAT_WS(separator, string, ...)", Category: catString,
-		Doc: "The strings that are not NULL with the separator between them; NULL where the separator is NULL.",
-		Infer: sigMany(func(a expr.Args) types.Type {
-			return types.StringType.WithNullable(a.Type(0).Nullable)
-		}, 1, str), Compile: kernel(expr.EachRowNullable(concatWS)),
+		Doc:   "The strings that are not NULL with the separator between them; NULL where the separator is NULL.",
+		Infer: sigMany(of(types.StringType), 1, str), Compile: kernel(expr.EachRowNullable(concatWS)),
 	})
 	expr.Register(expr.Func{
 		Name: "SPLIT_INDEX", Usage: "SPLIT_INDEX(string, separator, index)", Category: catString,

@@ -13,7 +13,7 @@ import (
 // above looks at the date only and not at the time of day, and CEIL to QUARTER moves on from the
 // first day of a quarter too unless that is January 1st.
 
-// floorType is the type of the time; its unit is checked when the call is compiled.
+// floorType is the type of the time.
 func floorType(a expr.Args) types.Type {
 	t := a.Type(0).WithoutAttr()
 	if t.Kind == types.Null {
@@ -22,13 +22,20 @@ func floorType(a expr.Args) types.Type {
 	return t
 }
 
+// checkFloorUnit refuses units that a type cannot be rounded to.
+func checkFloorUnit(a expr.Args) error {
+	unit, t := unitOf(a.Exprs[1]), a.Type(0)
+	_, months := unitMonths[unit]
+	ms, fixed := unitMs[unit]
+	small := unit == "NANOSECOND" || unit == "MICROSECOND"
+	if !months && !fixed && !small || t.Kind == types.Time && (months || ms >= datefmt.Day) {
+		return expr.Errorf("cannot round %s to %s", t.AsNullable().WithoutAttr(), unit)
+	}
+	return nil
+}
+
 func compileFloorTo(ctx *expr.CompileCtx, c *expr.Call, up bool) (expr.Kernel, error) {
 	unit, t := unitArg(c, 1), c.Args[0].Type()
-	name := "FLOOR"
-	if up {
-		name = "CEIL"
-	}
-	bad := expr.Errorf("%s: cannot round %s to %s", name, t.AsNullable().WithoutAttr(), unit)
 	size, fixed := unitMs[unit]
 	fixed = fixed && unit != "WEEK"
 	_, dated := unitMonths[unit]
@@ -42,12 +49,8 @@ func compileFloorTo(ctx *expr.CompileCtx, c *expr.Call, up bool) (expr.Kernel, e
 		return only(expr.Unary(func(x types.Int128) types.Int128 { return roundMicros(x, up) }), 0), nil
 	}
 	switch {
-	case !fixed && !dated:
-		return nil, bad
 	case t.Kind == types.Date:
 		return only(expr.Unary(floorDate(unit, dated, up)), 0), nil
-	case t.Kind == types.Time && (dated || unit == "DAY"):
-		return nil, bad
 	case t.Kind == types.Time:
 		return only(expr.Unary(func(ms int32) int32 { return int32(roundMs(int64(ms), size, up)) }), 0), nil
 	}

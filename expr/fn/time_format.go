@@ -16,38 +16,51 @@ func init() {
 		Name: "DATE_FORMAT", Usage: "DATE_FORMAT(time, pattern)", Category: catTemporal,
 		Doc: "The timestamp as text by a pattern of Java's DateTimeFormatter such as yyyy-MM-dd HH:mm; a string is read as " +
 			"yyyy-MM-dd HH:mm:ss first, and is NULL where it does not fit.",
-		Infer:   oneOf(sig(maybe(types.StringType), 2, str, str), sig(maybe(types.StringType), 2, stamp, str)),
+		Infer:   inferDateFormat,
 		Compile: compileDateFormat,
 	})
 	expr.Register(expr.Func{
 		Name: "FROM_UNIXTIME", Usage: "FROM_UNIXTIME(seconds [, pattern])", Category: catTemporal,
 		Doc: "The time that many seconds after 1970-01-01 00:00:00 UTC, as text in the session's time zone by a pattern of Java's " +
 			"SimpleDateFormat, by default yyyy-MM-dd HH:mm:ss.",
-		Infer: sig(maybe(types.StringType), 1, long, str), Compile: compileFromUnixtime,
+		Infer: verify(sig(maybe(types.StringType), 1, long, str), sdfPattern), Compile: compileFromUnixtime,
 	})
 	expr.Register(expr.Func{
 		Name: "TO_DATE", Usage: "TO_DATE(string [, pattern])", Category: catTemporal,
 		Doc:   "The date that the string says, by default as yyyy-MM-dd, else by a pattern of Java's SimpleDateFormat; NULL where it does not fit.",
-		Infer: sig(maybe(types.DateType), 1, str, str), Compile: compileToDate,
+		Infer: verify(sig(maybe(types.DateType), 1, str, str), sdfPattern), Compile: compileToDate,
 	})
 	expr.Register(expr.Func{
 		Name: "TO_TIMESTAMP", Usage: "TO_TIMESTAMP(string [, pattern])", Category: catTemporal,
 		Doc: "The TIMESTAMP(3) that the string says, by default as yyyy-MM-dd HH:mm:ss with a fraction, else by a pattern of Java's " +
 			"DateTimeFormatter; NULL where it does not fit.",
-		Infer: sig(maybe(types.TimestampType(3)), 1, str, str), Compile: compileToTimestamp,
+		Infer: verify(sig(maybe(types.TimestampType(3)), 1, str, str), dtfPattern), Compile: compileToTimestamp,
 	})
 	expr.Register(expr.Func{
 		Name: "TO_TIMESTAMP_LTZ", Usage: "TO_TIMESTAMP_LTZ(number, precision) | TO_TIMESTAMP_LTZ(string [, pattern [, zone]])",
 		Category: catTemporal,
 		Doc: "The TIMESTAMP_LTZ(3) that many seconds (precision 0) or ms (precision 3) after 1970-01-01 00:00:00 UTC, or that the " +
 			"string says in a time zone, by default UTC. NULL before the year 0, after 9999, and where the string does not fit.",
-		Infer: inferToLTZ, Compile: compileToLTZ,
+		Infer: verify(inferToLTZ, dtfPattern), Compile: compileToLTZ,
 	})
 	expr.Register(expr.Func{
 		Name: "CONVERT_TZ", Usage: "CONVERT_TZ(string, from, to)", Category: catTemporal,
 		Doc:   "The time yyyy-MM-dd HH:mm:ss of one time zone in another; NULL where the string does not fit. A zone that is not known is taken for UTC.",
 		Infer: sig(maybe(types.StringType), 3, str, str, str), Compile: compileConvertTZ,
 	})
+}
+
+// Checks of a constant pattern, which is always the second argument.
+var (
+	dtfPattern = constText(1, reads(datefmt.Compile))
+	sdfPattern = constText(1, reads(datefmt.CompileSimple))
+)
+
+func inferDateFormat(a expr.Args) (expr.Signature, error) {
+	if a.Len() > 0 && a.Type(0).IsString() {
+		return verify(sig(maybe(types.StringType), 2, str, str), sdfPattern)(a)
+	}
+	return verify(sig(maybe(types.StringType), 2, stamp, str), dtfPattern)(a)
 }
 
 // stamp is a parameter of a timestamp.

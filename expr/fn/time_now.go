@@ -46,7 +46,7 @@ func init() {
 			if a.Len() == 0 {
 				return expr.Sig(types.BigIntType.NotNull()), nil
 			}
-			return sig(of(types.BigIntType), 1, str, str)(a)
+			return verify(sig(of(types.BigIntType), 1, str, str), sdfPattern)(a)
 		},
 		Compile: compileUnixTimestamp,
 	})

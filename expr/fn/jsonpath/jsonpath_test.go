@@ -57,6 +57,7 @@ func TestPath(t *testing.T) {
 	f("lax $.km", `1094.2`)
 	f("strict $['name']", `"Elbe"`)
 	f(`$["a.b"]`, `true`)
+	f("$.['a.b']", `true`)
 	f("$.nothing", ``)
 	f("$.name.x", ``)
 	f("$.tags[1]", `"tide"`)

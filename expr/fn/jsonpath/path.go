@@ -84,6 +84,8 @@ func (p *Path) step(s string) (step, string, error) {
 		}
 		name, rest := word(s[2:])
 		return step{kind: deep, name: name}, rest, p.name(name)
+	case strings.HasPrefix(s, ".["):
+		return p.bracket(s[1:])
 	case strings.HasPrefix(s, "."):
 		name, rest := word(s[1:])
 		if name == "*" {

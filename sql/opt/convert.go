@@ -174,7 +174,7 @@ func withType(e expr.Expr, t types.Type) expr.Expr {
 }
 
 // calc folds the expressions of c and merges it with a Calc below where that is allowed.
-func (r *rewriter) calc(c *Calc) logical.Node {
+func (r *rewriter) calc(c *Calc) *Calc {
 	c = r.fold(c)
 	if in, ok := c.Input.(*Calc); ok && mergeable(c, in) {
 		m := &Calc{Input: in.Input, Names: c.Names, Exprs: make([]expr.Expr, len(c.Exprs))}
@@ -279,8 +279,8 @@ func (r *rewriter) tidy(n logical.Node) logical.Node {
 	if !ok {
 		return n
 	}
-	m, ok := r.calc(c).(*Calc)
-	if ok && isIdentity(m) {
+	m := adoptNames(r.calc(c))
+	if isIdentity(m) {
 		return m.Input
 	}
 	return m

@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/opt"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -107,6 +108,9 @@ func (b *builder) key(n *node) string {
 		// Sources have keys of their own (translate.go); sinks and values are not worth it.
 		return fmt.Sprintf("#%d", len(b.nodes))
 	case *plan.Calc:
+		if o.Filter != nil && opt.Volatile(o.Filter) || slices.ContainsFunc(o.Project, opt.Volatile) {
+			return fmt.Sprintf("#%d", len(b.nodes)) // two RAND() are two random numbers
+		}
 		fmt.Fprintf(&s, "calc %s|%s", exprKey(o.Filter), exprKeys(o.Project))
 	case *plan.Expand:
 		s.WriteString("expand")

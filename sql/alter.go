@@ -150,7 +150,8 @@ func addColumns(def *ast.CreateTable, a *ast.AlterAdd) error {
 	}
 	if w := a.Schema.Watermark; w != nil {
 		if def.Schema.Watermark != nil {
-			return sqlerr.New(w.Span, "the table has a watermark already").WithHint("write ALTER TABLE ... DROP WATERMARK first")
+			return sqlerr.New(w.Span, "the table has a watermark already").
+				WithHint("write ALTER TABLE ... DROP WATERMARK first")
 		}
 		def.Schema.Watermark = w
 	}

@@ -86,7 +86,8 @@ func (s *Session) taken(n *ast.Name, ifNotExists, replace bool) (skip bool, err 
 		return true, nil
 	}
 	return false, sqlerr.New(n.Span, "%s %s exists already", kindOf(old), n).
-		WithHint("write DROP %s %s first, or CREATE %s IF NOT EXISTS", strings.ToUpper(kindOf(old)), n, strings.ToUpper(kindOf(old)))
+		WithHint("write DROP %s %s first, or CREATE %s IF NOT EXISTS",
+			strings.ToUpper(kindOf(old)), n, strings.ToUpper(kindOf(old)))
 }
 
 func (s *Session) createTable(st *ast.CreateTable) (*Result, error) {
@@ -154,7 +155,8 @@ func (s *Session) createDatabase(st *ast.CreateDatabase) (*Result, error) {
 		if st.IfNotExists {
 			return ok()
 		}
-		return nil, sqlerr.New(st.Name.Span, "database %s exists already", name).WithHint("write CREATE DATABASE IF NOT EXISTS %s", name)
+		return nil, sqlerr.New(st.Name.Span, "database %s exists already", name).
+			WithHint("write CREATE DATABASE IF NOT EXISTS %s", name)
 	}
 	s.cat.CreateDatabase(name)
 	return ok()
@@ -199,7 +201,8 @@ func (s *Session) drop(st *ast.Drop) (*Result, error) {
 			return nil, s.unknownObject(st.Name, want)
 		}
 		if have := kindOf(old); have != want {
-			return nil, sqlerr.New(st.Name.Span, "%s is a %s", st.Name, have).WithHint("write DROP %s %s", strings.ToUpper(have), st.Name)
+			return nil, sqlerr.New(st.Name.Span, "%s is a %s", st.Name, have).
+				WithHint("write DROP %s %s", strings.ToUpper(have), st.Name)
 		}
 		s.cat.Drop(s.cat.Qualify(st.Name.Strings()))
 		return ok()
@@ -240,7 +243,8 @@ func (s *Session) dropDatabase(st *ast.Drop) (*Result, error) {
 	case name == s.cat.Database:
 		return nil, sqlerr.New(st.Name.Span, "database %s is in use", name).WithHint("write USE another_database first")
 	case len(s.cat.Objects(name)) > 0 && st.Behavior != "CASCADE":
-		return nil, sqlerr.New(st.Name.Span, "database %s is not empty", name).WithHint("write DROP DATABASE %s CASCADE", name)
+		return nil, sqlerr.New(st.Name.Span, "database %s is not empty", name).
+			WithHint("write DROP DATABASE %s CASCADE", name)
 	}
 	s.cat.DropDatabase(name)
 	return ok()

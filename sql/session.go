@@ -158,7 +158,8 @@ func (s *Session) Sinks(st ast.Statement) ([]*logical.Sink, error) {
 		return []*logical.Sink{sink}, err
 	case *ast.StatementSet:
 		if len(st.Statements) == 0 {
-			return nil, sqlerr.New(st.Span, "the statement set is empty").WithHint("write INSERT INTO statements between BEGIN and END")
+			return nil, sqlerr.New(st.Span, "the statement set is empty").
+				WithHint("write INSERT INTO statements between BEGIN and END")
 		}
 		var all []*logical.Sink
 		for _, one := range st.Statements {
@@ -173,7 +174,8 @@ func (s *Session) Sinks(st ast.Statement) ([]*logical.Sink, error) {
 		}
 		return all, nil
 	}
-	return nil, sqlerr.New(st.Pos(), "this statement makes no job").WithHint("queries, INSERT INTO and statement sets do")
+	return nil, sqlerr.New(st.Pos(), "this statement makes no job").
+		WithHint("queries, INSERT INTO and statement sets do")
 }
 
 // job plans what a statement runs.

@@ -147,7 +147,8 @@ func (s *Session) describeFunction(st *ast.Describe) (*Result, error) {
 			return r, nil
 		}
 	}
-	return nil, sqlerr.New(st.Name.Span, "unknown function %s", name).WithHint("%s", sqlerr.DidYouMean(name, functionNames()))
+	return nil, sqlerr.New(st.Name.Span, "unknown function %s", name).
+		WithHint("%s", sqlerr.DidYouMean(name, functionNames()))
 }
 
 // columns answers with the columns of a table or view, as DESCRIBE shows them.

@@ -132,7 +132,8 @@ func (s *scope) currentWatermark(e *ast.FuncCall) (expr.Expr, error) {
 		return nil, err
 	}
 	if x.Type().Attr != types.RowTime {
-		return nil, errAt(e.Args[0].Pos(), "CURRENT_WATERMARK needs a rowtime attribute, but %s is %s", x, x.Type().AsNullable()).
+		return nil, errAt(e.Args[0].Pos(), "CURRENT_WATERMARK needs a rowtime attribute, but %s is %s",
+			x, x.Type().AsNullable()).
 			WithHint("name the column of the table's WATERMARK clause")
 	}
 	return s.resolve("CURRENT_WATERMARK", e.Span, x)

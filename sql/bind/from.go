@@ -175,7 +175,8 @@ func (b *Binder) view(v *catalog.View, at *ast.Name) (*relation, error) {
 		return rel, nil
 	}
 	if len(v.Columns) != len(rel.cols) {
-		return nil, errAt(at.Span, "view %s was defined with %d columns, but its query has %d now", at, len(v.Columns), len(rel.cols))
+		return nil, errAt(at.Span, "view %s was defined with %d columns, but its query has %d now",
+			at, len(v.Columns), len(rel.cols))
 	}
 	for i, name := range v.Columns {
 		rel.cols[i].name = name

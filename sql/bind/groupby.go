@@ -29,9 +29,10 @@ func (b *Binder) groupBy(rel *relation, g *ast.GroupBy, items []*ast.SelectItem)
 		if err != nil {
 			return nil, err
 		}
-		if sets = product(sets, more); len(sets) > maxSets {
+		if len(sets)*len(more) > maxSets {
 			return nil, errAt(g.Span, "GROUP BY makes more than %d grouping sets", maxSets)
 		}
+		sets = product(sets, more)
 	}
 	if g.Distinct {
 		sets = distinctSets(sets)

@@ -17,7 +17,8 @@ import (
 func (b *Binder) Insert(st *ast.Insert) (*logical.Sink, error) {
 	switch {
 	case st.Upsert:
-		return nil, unsupported(st.Span, "UPSERT INTO").WithHint("write INSERT INTO: a table with a primary key takes updates by it")
+		return nil, unsupported(st.Span, "UPSERT INTO").
+			WithHint("write INSERT INTO: a table with a primary key takes updates by it")
 	case st.OnConflict != "":
 		return nil, unsupported(st.Span, "ON CONFLICT")
 	}
@@ -160,7 +161,9 @@ func (b *Binder) targetColumns(t *catalog.Table, st *ast.Insert, static map[int]
 }
 
 // sinkInput casts the query's columns to the table's.
-func (b *Binder) sinkInput(sink *logical.Sink, rel *relation, columns []int, static map[int]*expr.Literal, st *ast.Insert) error {
+func (b *Binder) sinkInput(
+	sink *logical.Sink, rel *relation, columns []int, static map[int]*expr.Literal, st *ast.Insert,
+) error {
 	t := sink.Table
 	if len(rel.cols) != len(columns) {
 		return b.columnCount(t, rel, columns, st)

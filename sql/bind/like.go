@@ -101,7 +101,8 @@ func (b *Binder) mergeLike(st *ast.CreateTable) (*ast.CreateTable, error) {
 	}
 	if merges["PARTITIONS"] == including && len(base.PartitionedBy) > 0 {
 		if len(st.PartitionedBy) > 0 {
-			return nil, errAt(st.PartitionedBy[0].Span, "the base table has PARTITIONED BY too").WithHint("add EXCLUDING PARTITIONS")
+			return nil, errAt(st.PartitionedBy[0].Span, "the base table has PARTITIONED BY too").
+				WithHint("add EXCLUDING PARTITIONS")
 		}
 		out.PartitionedBy = base.PartitionedBy
 	}
@@ -190,7 +191,8 @@ func mergeOptions(base, own []*ast.Option, m likeMerge) ([]*ast.Option, error) {
 		if i < 0 {
 			out = append(out, o)
 		} else if m != overwriting {
-			return nil, errAt(own[i].Span, "the base table has option '%s' too", o.Key.Value).WithHint("add OVERWRITING OPTIONS")
+			return nil, errAt(own[i].Span, "the base table has option '%s' too", o.Key.Value).
+				WithHint("add OVERWRITING OPTIONS")
 		}
 	}
 	return append(out, own...), nil

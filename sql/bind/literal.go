@@ -350,7 +350,8 @@ func checkIntervalField(i int, text string, v int64, f intervalField, e *ast.Int
 		digits = e.Qualifier.FromPrecision
 	}
 	if n := len(strings.TrimLeft(text, "0")); n > digits {
-		return errAt(e.ValueSpan.To(e.Qualifier.Span), "%d has more than the %d digits of %s(%d)", v, digits, f.unit, digits).
+		return errAt(e.ValueSpan.To(e.Qualifier.Span), "%d has more than the %d digits of %s(%d)",
+			v, digits, f.unit, digits).
 			WithHint("write INTERVAL '%s' %s(%d)%s", e.Value, f.unit, n, qualifierTail(e.Qualifier))
 	}
 	return nil

@@ -46,7 +46,8 @@ func (b *Binder) optionsHint(hints []*ast.Hint) (map[string]string, error) {
 
 // queryHints are the hints of Flink that choose between join algorithms or tune them: they change
 // no result, so they are accepted where Flink accepts them.
-var queryHints = []string{"BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "STATE_TTL", "MULTI_JOIN"}
+var queryHints = []string{"BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "STATE_TTL",
+	"MULTI_JOIN"}
 
 // checkQueryHints refuses hints of a select block that mean nothing.
 func (b *Binder) checkQueryHints(q *ast.Select) error {

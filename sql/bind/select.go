@@ -231,7 +231,9 @@ func rowStar(x expr.Expr, at ast.Span) ([]selectItem, error) {
 }
 
 // finishSelect binds HAVING and ORDER BY, then builds the nodes from the aggregation upwards.
-func (b *Binder) finishSelect(q *ast.Select, s *scope, items []selectItem, order []*ast.OrderItem) (*relation, *sortKeys, error) {
+func (b *Binder) finishSelect(
+	q *ast.Select, s *scope, items []selectItem, order []*ast.OrderItem,
+) (*relation, *sortKeys, error) {
 	var having expr.Expr
 	var err error
 	if q.Having != nil {
@@ -315,7 +317,9 @@ func (a *aggregator) rewrite(items []selectItem, having *expr.Expr, sorts []expr
 }
 
 // project builds the select list, with hidden columns for ORDER BY, and DISTINCT.
-func (b *Binder) project(q *ast.Select, rel *relation, items []selectItem, sorts []expr.Expr, order []*ast.OrderItem) (*relation, *sortKeys, error) {
+func (b *Binder) project(
+	q *ast.Select, rel *relation, items []selectItem, sorts []expr.Expr, order []*ast.OrderItem,
+) (*relation, *sortKeys, error) {
 	node := &logical.Project{Input: rel.node}
 	out := &relation{}
 	for _, it := range items {

@@ -178,7 +178,8 @@ func (b *Binder) laterColumn(err error, t *catalog.Table, rest []*ast.Column, c 
 		return err
 	}
 	for _, o := range rest {
-		if o.Kind == ast.ComputedColumn && (se.Msg == "unknown column "+o.Name.Name || se.Msg == "unknown table or column "+o.Name.Name) {
+		unknown := se.Msg == "unknown column "+o.Name.Name || se.Msg == "unknown table or column "+o.Name.Name
+		if o.Kind == ast.ComputedColumn && unknown {
 			if o == c {
 				return errAt(se.Pos, "computed column %s uses itself", c.Name.Name)
 			}

@@ -94,7 +94,8 @@ func (b *Binder) unifyRows(rows [][]expr.Expr, spans [][]ast.Span) (types.Schema
 		t, ok := expr.CommonType(ts...)
 		for r := range rows {
 			if _, fits := expr.CommonType(ts[:r+1]...); !ok && !fits {
-				return schema, errAt(spans[r][c], "value %d of this row is %s, but %s in the rows before", c+1, ts[r].AsNullable(), ts[0].AsNullable()).
+				return schema, errAt(spans[r][c], "value %d of this row is %s, but %s in the rows before",
+					c+1, ts[r].AsNullable(), ts[0].AsNullable()).
 					WithHint("CAST one of them")
 			}
 		}

@@ -107,13 +107,15 @@ func (b *Binder) noTimeAttribute(c *expr.Column, fn string, at sqlerr.Span, rel 
 		if c.T.IsInteger() {
 			how = "TO_TIMESTAMP_LTZ(`" + c.Name + "`, 3)"
 		}
-		return err.WithHint("add to %s: %s AS %s, WATERMARK FOR %s AS %s - INTERVAL '5' SECOND", table, column, how, column, column)
+		return err.WithHint("add to %s: %s AS %s, WATERMARK FOR %s AS %s - INTERVAL '5' SECOND",
+			table, column, how, column, column)
 	}
 	if findScan(rel.node, func(t *logical.Scan) bool { return t.Table.RowTime >= 0 }) {
 		return err.WithDetail("A column is a time attribute only as long as it is passed on as it is: an expression, a CAST or an aggregation makes a plain timestamp of it.").
 			WithHint("name the column of the WATERMARK clause itself, or window_time of the window below")
 	}
-	return err.WithHint("add to the definition of %s: WATERMARK FOR `%s` AS `%s` - INTERVAL '5' SECOND", table, c.Name, c.Name)
+	return err.WithHint("add to the definition of %s: WATERMARK FOR `%s` AS `%s` - INTERVAL '5' SECOND",
+		table, c.Name, c.Name)
 }
 
 // findScan reports whether some table below n satisfies f.

@@ -33,7 +33,7 @@ func init() {
 	})
 }
 
-// The members of an event, in the order of Decoder.event.
+// The members of an event, in the order of Decoder.event: rows first.
 const (
 	before = iota
 	after
@@ -108,6 +108,7 @@ func (d *Decoder) record(c *format.Chunk, out *format.Rows) error {
 		return nil
 	}
 	d.reader.Clean(out.Batch.N)
+	d.reader.Clean(out.Batch.N + 1)
 	out.Batch.Kinds = out.Batch.Kinds[:out.Batch.N]
 	if d.ignore {
 		d.Skipped++
@@ -141,6 +142,50 @@ func (d *Decoder) change(data []byte, i int, b *vec.Batch) (int, error) {
 			return 0, errNoPayload
 		}
 	}
+	if n := d.usual(i, b); n > 0 {
+		return n, nil
+	}
+	r.Clean(b.N)
+	r.Clean(b.N + 1)
+	r.Frame(data)
+	return d.careful(i, start, b)
+}
+
+// usual reads an event in one pass, its rows before op is known. It returns 0 where that does not
+// work out, as with members in another order; rows are then left as they may be.
+func (d *Decoder) usual(i int, b *vec.Batch) int {
+	r, e := d.reader, d.event
+	if r.FindRows(e, i, op, b.N) < 0 {
+		return 0
+	}
+	text := r.Text(e.At[op])
+	if len(text) != 1 {
+		return 0
+	}
+	was, is := e.Rows[before], e.Rows[after]
+	switch text[0] {
+	case 'c', 'r':
+		if was < 0 && is == b.N {
+			b.Kinds = append(b.Kinds, types.Insert)
+			return 1
+		}
+	case 'u':
+		if was == b.N && is == b.N+1 {
+			b.Kinds = append(b.Kinds, types.UpdateBefore, types.UpdateAfter)
+			return 2
+		}
+	case 'd':
+		if was == b.N && is < 0 {
+			b.Kinds = append(b.Kinds, types.Delete)
+			return 1
+		}
+	}
+	return 0
+}
+
+// careful finds op first and then reads the rows that it asks for.
+func (d *Decoder) careful(i, start int, b *vec.Batch) (int, error) {
+	r := d.reader
 	if r.Find(d.event, i) < 0 {
 		return 0, r.Err(start)
 	}

@@ -61,22 +61,38 @@ func BenchmarkDecode(b *testing.B) {
 		{"columns=1", []int{2}},
 		{"columns=0", nil},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchDecode(b, s, c.cols, data, rows) })
+		b.Run(c.name, func(b *testing.B) {
+			benchDecode(b, s, c.cols, format.Chunk{Data: data}, rows)
+		})
 	}
 }
 
-func benchDecode(b *testing.B, s types.Schema, cols []int, data []byte, rows int) {
+// BenchmarkDecodeRecords is BenchmarkDecode for the records of a message queue.
+func BenchmarkDecodeRecords(b *testing.B) {
+	const rows = 2048
+	c := format.Chunk{Data: bids(rows), Positions: make([]int64, rows)}
+	at := uint32(0)
+	for i, x := range c.Data {
+		if x == '\n' {
+			c.Bounds = append(c.Bounds, vec.Ref{Off: at, Len: uint32(i) - at})
+			at = uint32(i) + 1
+		}
+	}
+	benchDecode(b, formattest.ParseSchema(bidSchema), []int{0, 1, 2, 3, 4, 5, 6}, c, rows)
+}
+
+func benchDecode(b *testing.B, s types.Schema, cols []int, chunk format.Chunk, rows int) {
 	d := decoder(b, s, cols, option.Values{})
 	batch := vec.NewBatch(project(s, cols))
 	out := format.Rows{Batch: batch}
 	var pos []int64
-	b.SetBytes(int64(len(data)))
+	b.SetBytes(int64(len(chunk.Data)))
 	b.ReportAllocs()
 	start := cpu()
 	for b.Loop() {
 		batch.Reset(0)
 		batch.Pos = pos[:0]
-		c := format.Chunk{Data: data}
+		c := chunk
 		if err := d.Decode(&c, &out, rows); err != nil {
 			b.Fatal(err)
 		}

@@ -8,13 +8,15 @@ import (
 type Envelope struct {
 	// At[i] is where the value of the i-th name starts in the frame of the last Find, -1 if
 	// there is none.
-	At  []int
-	obj object
+	At []int
+	// Rows[i] is the row that the object of the i-th name was read into by FindRows, or -1.
+	Rows []int
+	obj  object
 }
 
 // NewEnvelope returns an envelope for the given names.
 func NewEnvelope(names ...string) *Envelope {
-	e := &Envelope{At: make([]int, len(names))}
+	e := &Envelope{At: make([]int, len(names)), Rows: make([]int, len(names))}
 	fields := make([]field, len(names))
 	for i, name := range names {
 		fields[i] = field{Name: name, Type: types.NullType}
@@ -25,9 +27,16 @@ func NewEnvelope(names ...string) *Envelope {
 
 // Find locates e's members in the object at i of r's frame and returns the object's end, or -1
 // where it is not an object or not JSON. Of members that occur twice the last one counts.
-func (r *Reader) Find(e *Envelope, i int) int {
+func (r *Reader) Find(e *Envelope, i int) int { return r.find(e, i, 0, 0) }
+
+// FindRows is Find, but reads the members of the first n names that are objects as rows on its
+// way: the first to come into row, the next into the one after it. It returns -1 also where one of
+// them does not fit the columns, or occurs twice.
+func (r *Reader) FindRows(e *Envelope, i, n, row int) int { return r.find(e, i, n, row) }
+
+func (r *Reader) find(e *Envelope, i, n, row int) int {
 	for k := range e.At {
-		e.At[k] = -1
+		e.At[k], e.Rows[k] = -1, -1
 	}
 	if i = r.ws(i); i < 0 {
 		return -1
@@ -43,10 +52,22 @@ func (r *Reader) Find(e *Envelope, i int) int {
 		if cur == slotEnd {
 			return i
 		}
-		if n := o.slots[cur].node; n != nil {
-			e.At[n.index] = i
+		k := -1
+		if f := o.slots[cur].node; f != nil {
+			k = f.index
+			if e.At[k] >= 0 && k < n {
+				return -1
+			}
+			e.At[k] = i
 		}
-		if i = r.pass(i); i < 0 {
+		if k >= 0 && k < n && i < len(r.data) && r.data[i] == '{' {
+			e.Rows[k] = row
+			i = r.object(&r.root, row, i)
+			row++
+		} else {
+			i = r.pass(i)
+		}
+		if i < 0 {
 			return -1
 		}
 	}

@@ -31,6 +31,17 @@ func load(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
 // plain returns the position of the first special byte of data from i on, or len(data).
 func plain(data []byte, i int) int {
+	for ; i+16 <= len(data); i += 16 {
+		x, y := load(data, i), load(data, i+8)
+		m := ((x ^ quotes - ones) | (x ^ slashes - ones) | (x - spaces) | x) & highs
+		n := ((y ^ quotes - ones) | (y ^ slashes - ones) | (y - spaces) | y) & highs
+		if m|n != 0 {
+			if m != 0 {
+				return i + bits.TrailingZeros64(m)>>3
+			}
+			return i + 8 + bits.TrailingZeros64(n)>>3
+		}
+	}
 	for ; i+8 <= len(data); i += 8 {
 		x := load(data, i)
 		// Each term has the top bit of a byte set where that byte is special. A borrow may

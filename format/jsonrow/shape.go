@@ -98,10 +98,14 @@ func (o *object) learn(cur int32, text []byte, next int32) {
 	g.maskLo, g.maskHi = load(mask[:], 0), load(mask[:], 8)
 }
 
-// expect returns the gap of s that stands at i, or nil. Where sixteen bytes are not left it does
-// not look, and the careful path decides.
+// expect returns the gap of s that stands at i, or nil.
 func (s *slot) expect(data []byte, i int) *gap {
 	if i+16 > len(data) {
+		for _, g := range [...]*gap{&s.first, &s.second} {
+			if g.n > 0 && bytes.HasPrefix(data[i:], g.text) {
+				return g
+			}
+		}
 		return nil
 	}
 	x, y := load(data, i), load(data, i+8)

@@ -27,10 +27,17 @@ func eight(y uint64) int64 {
 	return int64((y&pick*0x000f424000000064 + y>>16&pick*0x0000271000000001) >> 32)
 }
 
-// Integer reads a whole number of up to 18 digits; it wants eight bytes more than it reads.
+// Integer reads a whole number of up to 18 digits.
 func Integer(data []byte, i int) (v int64, end int) {
 	if i+9 > len(data) {
-		return 0, 0
+		v, frac, neg, end := plainNumber(data, i)
+		if frac > 0 {
+			return 0, 0
+		}
+		if neg {
+			v = -v
+		}
+		return v, end
 	}
 	neg := data[i] == '-'
 	if neg {
@@ -163,7 +170,7 @@ type DateCache struct {
 // Quoted reads "yyyy-MM-dd HH:mm:ss" with three or no fractional digits, in quotes, with a Z behind
 // it where zone is set.
 func (d *DateCache) Quoted(data []byte, i int, zone bool) (ms int64, end int) {
-	if i+27 > len(data) || data[i] != '"' {
+	if i+25 > len(data) || data[i] != '"' {
 		return 0, 0
 	}
 	ms, n := d.words(load(data, i+1), load(data, i+9), load(data, i+17))
@@ -174,7 +181,7 @@ func (d *DateCache) Quoted(data []byte, i int, zone bool) (ms int64, end int) {
 	if zone {
 		end++
 	}
-	if data[end] != '"' {
+	if end >= len(data) || data[end] != '"' {
 		return 0, 0
 	}
 	return ms, end + 1

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -72,4 +74,21 @@ func (s *Set) Unpack(st *Store, v *vec.Vec, rows []int32, recs []uint32) []uint3
 		recs = append(recs, r)
 	}
 	return recs
+}
+
+// PhaseSchema is the schema by which both phases of an aggregation compile its aggregates, so that
+// their accumulators agree: the global phase does not see the rows. Every argument may be NULL.
+func PhaseSchema(calls []plan.AggCall) types.Schema {
+	var s types.Schema
+	for i := range calls {
+		for k, col := range calls[i].Args {
+			for col >= len(s.Fields) {
+				s.Fields = append(s.Fields, types.Field{})
+			}
+			if col >= 0 {
+				s.Fields[col].Type = calls[i].ArgTypes[k].WithoutAttr().AsNullable()
+			}
+		}
+	}
+	return s
 }

@@ -63,6 +63,9 @@ func New(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
 	}
 	o := &Agg{n: n, inS: in}
 	opt := agg.Options{Retract: n.InputRetracts, Owned: n.InputRetracts || n.TTLMs > 0}
+	if n.Phase == plan.GlobalPhase {
+		in = agg.PhaseSchema(n.Aggs)
+	}
 	set, err := agg.New(n.Aggs, in, opt)
 	if err != nil {
 		return nil, err

@@ -158,3 +158,46 @@ func randomScript(r *rand.Rand, n *plan.GroupAgg, rows int) ([]exectest.Step, []
 	}
 	return script, table.Results(keyTypes, n.Aggs)
 }
+
+// TestTwoPhase_AgainstOracle runs both phases, in one thread and with an exchange between them.
+func TestTwoPhase_AgainstOracle(t *testing.T) {
+	const packable = "COUNT(*); SUM(i); AVG(b); MIN(s); MAX(d); SUM(m); AVG(m); COUNT(i) FILTER f; SUM(w); MAX(w); MIN(f)"
+	c := exectest.Case{Schema: schema}
+	for _, keys := range [][]int{{0}, {1, 0}, {}} {
+		aggs, err := c.Aggs(packable, len(keys) > 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &plan.GroupAgg{Keys: keys, Aggs: aggs, Phase: plan.LocalPhase}
+		g := &plan.GroupAgg{Aggs: aggs, Phase: plan.GlobalPhase, UpdateBefore: true}
+		var mid types.Schema
+		for i, k := range keys {
+			mid.Fields = append(mid.Fields, schema.Fields[k])
+			g.Keys = append(g.Keys, i)
+		}
+		mid.Fields = append(mid.Fields, types.Field{Name: "$acc", Type: types.BytesType.NotNull()})
+		local := func() (op.Operator, error) { return groupagg.New(l, schema, mid) }
+		for seed := int64(1); seed <= 3; seed++ {
+			for _, batch := range []bool{false, true} {
+				script, want := randomScript(rand.New(rand.NewSource(seed)), l, 120)
+				mk := func() (op.Operator, error) {
+					f := &exectest.Fan{Schema: mid, Seed: seed, Up: make([]op.Operator, 2)}
+					for i := range f.Up {
+						if f.Up[i], err = local(); err != nil {
+							return nil, err
+						}
+					}
+					f.Op, err = groupagg.New(g, mid, outSchema(schema, l))
+					return f, err
+				}
+				t.Run(fmt.Sprintf("keys=%v,seed=%d,batch=%v", keys, seed, batch), func(t *testing.T) {
+					exectest.Run(t, mk, schema, script, exectest.Options{BatchMode: batch}, func(t *testing.T, r *exectest.Result) {
+						if got := exectest.Fold(r.Rows); !reflect.DeepEqual(got, want) {
+							t.Errorf("\n got  %s\n want %s", strings.Join(got, "\n      "), strings.Join(want, "\n      "))
+						}
+					})
+				})
+			}
+		}
+	}
+}

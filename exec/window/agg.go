@@ -78,6 +78,9 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 		}
 	}
 	opt := agg.Options{Retract: n.InputRetracts, Owned: o.kind != plan.Tumble}
+	if n.Phase == plan.GlobalPhase {
+		in = agg.PhaseSchema(n.Aggs)
+	}
 	var err error
 	if o.set, err = agg.New(n.Aggs, in, opt); err != nil {
 		return nil, err
@@ -108,7 +111,7 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 			return nil, err
 		}
 	}
-	o.held = vec.NewBatch(in)
+	o.held = vec.NewBatch(o.inS)
 	o.emitter.batch = vec.NewBatch(out)
 	return o, nil
 }

@@ -11,6 +11,3 @@ import (
 func newEmitting(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	return nil, errors.New("windows with table.exec.emit.* are not supported yet")
 }
-func newLocal(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
-	return nil, errors.New("local window aggregation is not supported yet")
-}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -158,13 +159,14 @@ type sender struct {
 	ctx     context.Context
 	dist    plan.Distribution
 	keys    []int
-	hasher  vec.Hasher
+	enc     *state.Encoder // hashes keys as keyed state does, so that a key's subtask owns its state
+	cols    []*vec.Vec
+	all     []int32
 	maxPar  int
 	pool    *batchPool
 	inboxes []*inbox
 	channel []int // channel number of this subtask in each inbox
 	rows    [][]int32
-	hashes  []uint64
 	wm      int64
 	next    int // for rebalance
 	sent    *atomic.Int64
@@ -183,18 +185,7 @@ func (s *sender) Emit(b *vec.Batch) error {
 			s.rows[i+1] = append(s.rows[i+1], s.rows[0]...)
 		}
 	case s.dist == plan.Hash && n > 1:
-		s.hashes = s.hasher.Hash(b, s.keys, s.hashes)
-		if b.Sel != nil {
-			for _, i := range b.Sel {
-				t := vec.Subtask(vec.KeyGroup(s.hashes[i], s.maxPar), s.maxPar, n)
-				s.rows[t] = append(s.rows[t], i)
-			}
-		} else {
-			for i := 0; i < b.N; i++ {
-				t := vec.Subtask(vec.KeyGroup(s.hashes[i], s.maxPar), s.maxPar, n)
-				s.rows[t] = append(s.rows[t], int32(i))
-			}
-		}
+		s.route(b)
 	default:
 		t := 0
 		if s.dist == plan.Rebalance {
@@ -228,6 +219,27 @@ func (s *sender) Emit(b *vec.Batch) error {
 		}
 	}
 	return nil
+}
+
+// route gives each row to the subtask that owns its key group.
+func (s *sender) route(b *vec.Batch) {
+	rows := b.Sel
+	if rows == nil {
+		for len(s.all) < b.N {
+			s.all = append(s.all, int32(len(s.all)))
+		}
+		rows = s.all[:b.N]
+	}
+	s.cols = s.cols[:0]
+	for _, k := range s.keys {
+		s.cols = append(s.cols, b.Cols[k])
+	}
+	s.enc.Encode(s.cols, rows, nil)
+	n := len(s.inboxes)
+	for k, i := range rows {
+		t := state.Subtask(state.KeyGroup(s.enc.Hash(k), s.maxPar), s.maxPar, n)
+		s.rows[t] = append(s.rows[t], i)
+	}
 }
 
 // Watermark tells every downstream subtask.

@@ -6,6 +6,8 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/build"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -139,10 +141,15 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 	if dist == plan.Forward && !pairwise {
 		dist = plan.Rebalance
 	}
-	pool := &batchPool{schema: j.p.Nodes[e.From].Schema}
+	schema := j.p.Nodes[e.From].Schema
+	pool := &batchPool{schema: schema}
+	var keys []types.Type
+	for _, k := range e.Keys {
+		keys = append(keys, schema.Fields[k].Type)
+	}
 	for u, us := range up.subtasks {
 		snd := &sender{ctx: j.ctx, dist: dist, keys: e.Keys, maxPar: j.o.MaxParallelism, pool: pool,
-			wm: vec.MinTime, sent: &us.rowsSent}
+			wm: vec.MinTime, sent: &us.rowsSent, enc: state.NewEncoder(state.NewLayout(keys, false))}
 		for d, ds := range down.subtasks {
 			if pairwise && u != d {
 				continue

@@ -36,10 +36,7 @@ func (b *Binder) from(t ast.TableExpr, with *ctes) (*relation, error) {
 	case *ast.TableFunc:
 		return b.tableFunc(t, with)
 	case *ast.Join:
-		if t.Kind == ast.CommaJoin {
-			return nil, unsupported(t.R.Pos(), "a second table in FROM (a join)")
-		}
-		return nil, unsupported(t.Span, "JOIN")
+		return b.join(t, with)
 	case *ast.Unnest:
 		return nil, unsupported(t.Span, "UNNEST")
 	case *ast.MatchRecognize:

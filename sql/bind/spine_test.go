@@ -15,9 +15,8 @@ import (
 
 // needJoins are the cases that cannot be bound before there are joins and correlated sub-queries.
 var needJoins = map[string]bool{
-	"rw-batch-aggregate-issue-19835-2":               true,
-	"rw-batch-aggregate-issue-19835-3":               true,
-	"rw-batch-duckdb-join-test-join-on-aggregates-1": true,
+	"rw-batch-aggregate-issue-19835-2": true,
+	"rw-batch-aggregate-issue-19835-3": true,
 }
 
 // casesDir is where the shared cases lie.

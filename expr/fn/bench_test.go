@@ -2,6 +2,7 @@ package fn_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,10 +136,20 @@ func BenchmarkFunctions(b *testing.B) {
 			p := compileHot(b, k, fields)
 			var ctx expr.EvalCtx
 			b.ReportAllocs()
+			start := cpuTime()
 			for b.Loop() {
 				p.Eval(&ctx, batch)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(batch.N), "ns/row")
+			b.ReportMetric(float64(cpuTime()-start)/float64(b.N)/float64(batch.N), "cpu-ns/row")
 		})
 	}
+}
+
+// cpuTime is what the process has used so far: on a busy machine it says more than the clock.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

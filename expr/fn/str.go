@@ -208,7 +208,6 @@ func substringRange(b []byte, start, length int64) (from, to int, ok bool) {
 	if length < 0 || length > 1<<31-1 || start > 1<<31-1 {
 		return 0, 0, false
 	}
-	ascii := isASCII(b)
 	pos := int(max(start, -1<<31))
 	if pos < 0 {
 		if pos += runeCount(b); pos < 0 {
@@ -217,9 +216,9 @@ func substringRange(b []byte, start, length int64) (from, to int, ok bool) {
 	} else if pos > 0 {
 		pos--
 	}
-	if ascii {
-		from = min(pos, len(b))
-		return from, min(from+int(length), len(b)), true
+	// Only what comes before the end of the part has to be ASCII for bytes to be characters.
+	if from, to = min(pos, len(b)), min(pos+int(length), len(b)); isASCII(b[:to]) {
+		return from, to, true
 	}
 	from = offset(b, pos)
 	return from, from + offset(b[from:], int(length)), true

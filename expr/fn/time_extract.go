@@ -134,12 +134,12 @@ func clockPart(unit string) func(int64, int32) int64 {
 		return func(ms int64, _ int32) int64 { return ms % in / of }
 	}
 	switch unit {
-	case "HOUR":
-		return part(datefmt.Hour, datefmt.Day)
+	case "HOUR": // written out so that the divisors are constants
+		return func(ms int64, _ int32) int64 { return ms % datefmt.Day / datefmt.Hour }
 	case "MINUTE":
-		return part(datefmt.Minute, datefmt.Hour)
+		return func(ms int64, _ int32) int64 { return ms % datefmt.Hour / datefmt.Minute }
 	case "SECOND":
-		return part(datefmt.Second, datefmt.Minute)
+		return func(ms int64, _ int32) int64 { return ms % datefmt.Minute / datefmt.Second }
 	case "MILLISECOND":
 		return part(1, datefmt.Second)
 	case "MICROSECOND":

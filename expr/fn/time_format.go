@@ -131,21 +131,34 @@ func formatKernel(f *datefmt.Formatter, z *datefmt.Zone) expr.Kernel {
 	// The period [from, until) of local ms that last is the text of.
 	var from, until int64
 	var last vec.Ref
-	k := expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
-		ms, nanos := timeAt(args[0], i)
-		ms += z.Offset(ms)
-		if ms >= from && ms < until {
-			out.Refs[i] = last
-			return
-		}
+	set := func(out *vec.Vec, i int, ms int64, nanos int32) {
 		out.EndBytes(i, f.Append(out.BeginBytes(), ms, nanos))
 		if unit > 0 {
 			from = roundMs(ms, unit, false)
 			until, last = from+unit, out.Refs[i]
 		}
+	}
+	k := expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
+		ms, nanos := timeAt(args[0], i)
+		if ms += z.Offset(ms); ms >= from && ms < until {
+			out.Refs[i] = last
+			return
+		}
+		set(out, i, ms, nanos)
 	})
 	return func(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 		from, until = 0, 0 // last lies in the buffer of the batch before
+		if a := args[0]; sel == nil && a.Valid == nil && a.Phys == types.PI64 {
+			refs := out.Refs[:n]
+			for i, ms := range a.I64[:n] {
+				if ms += z.Offset(ms); ms >= from && ms < until {
+					refs[i] = last
+					continue
+				}
+				set(out, i, ms, 0)
+			}
+			return
+		}
 		k(ctx, args[:1], out, n, sel)
 	}
 }

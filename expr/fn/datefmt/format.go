@@ -70,8 +70,18 @@ type item struct {
 // Formatter is a compiled pattern of java.time.format.DateTimeFormatter, for dates and times
 // without a zone, in English. Immutable and safe for concurrent use.
 type Formatter struct {
-	items   []item
-	pattern string
+	items []item
+	// Where every field has a fixed width (for years of four digits): the text with zeros for
+	// digits, and what to put where.
+	template []byte
+	patches  []patch
+}
+
+// patch is a number in the template.
+type patch struct {
+	field field
+	at    int
+	width int
 }
 
 // Unit is the longest of Day, Hour, Minute and Second within which all times have the same text, or
@@ -97,7 +107,7 @@ func unit(items []item) int64 {
 
 // Compile reads a pattern of letters such as yyyy-MM-dd HH:mm:ss.SSS.
 func Compile(pattern string) (*Formatter, error) {
-	f := &Formatter{pattern: pattern}
+	f := &Formatter{}
 	depth := 0
 	for i := 0; i < len(pattern); {
 		c := pattern[i]
@@ -143,7 +153,33 @@ func Compile(pattern string) (*Formatter, error) {
 		f.add(item{field: fOptEnd})
 	}
 	f.adjacent()
+	f.layOut()
 	return f, nil
+}
+
+// layOut makes the template of a pattern that has one.
+func (f *Formatter) layOut() {
+	for _, it := range f.items {
+		switch {
+		case it.field == fLiteral:
+			f.template = append(f.template, it.text...)
+			continue
+		case it.style == number && (it.fixed && it.min <= 3 || it.field == fYear && it.min == 4) && it.field != fNano:
+			f.patches = append(f.patches, patch{it.field, len(f.template), it.min})
+			f.template = append(f.template, "0000"[:it.min]...)
+			continue
+		}
+		f.template, f.patches = nil, nil
+		return
+	}
+}
+
+// put writes a number of two to four digits over s.
+func put(s []byte, v int64) {
+	for i := len(s) - 1; i >= 0; i-- {
+		s[i] = byte('0' + v%10)
+		v /= 10
+	}
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
@@ -301,6 +337,21 @@ func (f *Formatter) Append(dst []byte, ms int64, nanos int32) []byte {
 	days, within := SplitDay(ms)
 	year, month, day := Civil(days)
 	v := values{days: days, within: within, nanos: int64(nanos), year: year, month: month, day: day}
+	if f.template != nil && year >= 1000 && year <= 9999 {
+		n := len(dst)
+		dst = append(dst, f.template...)
+		for _, p := range f.patches {
+			s := dst[n+p.at : n+p.at+p.width]
+			if p.field == fFraction {
+				put(s, within%1000/[...]int64{1, 100, 10, 1}[p.width])
+			} else if x := v.number(p.field); p.width == 2 {
+				s[0], s[1] = byte('0'+x/10), byte('0'+x%10)
+			} else {
+				put(s, x)
+			}
+		}
+		return dst
+	}
 	for i := range f.items {
 		dst = v.appendItem(dst, &f.items[i])
 	}

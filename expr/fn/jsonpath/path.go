@@ -223,9 +223,9 @@ func (p *Path) followName(c *scanner, i, k int, hit *span) int {
 	if c.depth++; c.depth > maxDepth {
 		return -1
 	}
-	defer func() { c.depth-- }()
 	i = c.space(i + 1)
 	if i < len(c.s) && c.s[i] == '}' {
+		c.depth--
 		return i + 1
 	}
 	for {
@@ -255,6 +255,7 @@ func (p *Path) followName(c *scanner, i, k int, hit *span) int {
 		}
 		switch c.s[i] {
 		case '}':
+			c.depth--
 			return i + 1
 		case ',':
 			i = c.space(i + 1)

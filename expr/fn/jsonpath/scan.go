@@ -9,6 +9,7 @@ package jsonpath
 import (
 	"bytes"
 	"encoding/binary"
+	"math/bits"
 )
 
 // maxDepth bounds the nesting of arrays and objects.
@@ -38,9 +39,9 @@ func (c *scanner) skip(i int) int {
 		end, _ := c.str(i)
 		return end
 	case b == '{':
-		return c.object(i, nil)
+		return c.skipObject(i)
 	case b == '[':
-		return c.array(i, nil)
+		return c.skipArray(i)
 	case b == '-' || b >= '0' && b <= '9':
 		return c.num(i)
 	case b == 't':
@@ -113,19 +114,16 @@ func (c *scanner) str(i int) (end int, escaped bool) {
 	s := c.s
 	i++
 	for {
-		// Eight bytes at a time while none is a quote, a backslash or a control character.
+		// Eight bytes at a time up to a quote, a backslash or a control character.
 		for i+8 <= len(s) {
-			w := binary.LittleEndian.Uint64(s[i:])
-			if special(w) != 0 {
+			if m := special(binary.LittleEndian.Uint64(s[i:])); m != 0 {
+				i += bits.TrailingZeros64(m) / 8
 				break
 			}
 			i += 8
 		}
 		for i < len(s) && s[i] != '"' && s[i] != '\\' && s[i] >= 0x20 {
 			i++
-			if i+8 <= len(s) && special(binary.LittleEndian.Uint64(s[i:])) == 0 {
-				break
-			}
 		}
 		if i >= len(s) || s[i] < 0x20 {
 			return -1, escaped
@@ -158,7 +156,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special has a bit set where a byte of w is a quote, a backslash or below 0x20.
+// special has its lowest bit set in the first byte of w that is a quote, a backslash or below 0x20,
+// and is 0 where none is.
 func special(w uint64) uint64 {
 	q, b := w^(lows*'"'), w^(lows*'\\')
 	return ((q-lows)&^q | (b-lows)&^b | (w-lows*0x20)&^w) & highs
@@ -181,18 +180,82 @@ func hex4(s []byte) rune {
 	return r
 }
 
+// skipObject and skipArray are object and array without anybody to tell.
+
+func (c *scanner) skipObject(i int) int {
+	if c.depth++; c.depth > maxDepth {
+		return -1
+	}
+	if i = c.space(i + 1); i < len(c.s) && c.s[i] == '}' {
+		c.depth--
+		return i + 1
+	}
+	for i < len(c.s) && c.s[i] == '"' {
+		end, _ := c.str(i)
+		if end < 0 {
+			return -1
+		}
+		if end >= len(c.s) || c.s[end] != ':' {
+			if end = c.space(end); end >= len(c.s) || c.s[end] != ':' {
+				return -1
+			}
+		}
+		if i = c.skip(c.space(end + 1)); i < 0 {
+			return -1
+		}
+		if i = c.space(i); i >= len(c.s) {
+			return -1
+		}
+		if c.s[i] == '}' {
+			c.depth--
+			return i + 1
+		}
+		if c.s[i] != ',' {
+			return -1
+		}
+		i = c.space(i + 1)
+	}
+	return -1
+}
+
+func (c *scanner) skipArray(i int) int {
+	if c.depth++; c.depth > maxDepth {
+		return -1
+	}
+	if i = c.space(i + 1); i < len(c.s) && c.s[i] == ']' {
+		c.depth--
+		return i + 1
+	}
+	for {
+		if i = c.skip(i); i < 0 {
+			return -1
+		}
+		if i = c.space(i); i >= len(c.s) {
+			return -1
+		}
+		if c.s[i] == ']' {
+			c.depth--
+			return i + 1
+		}
+		if c.s[i] != ',' {
+			return -1
+		}
+		i = c.space(i + 1)
+	}
+}
+
 // member is called for each member of an object: the key with its quotes, whether it has escapes,
 // and where the value starts. It reads the value and returns where it ends.
 type member func(key []byte, escaped bool, value int) int
 
-// object walks the object at s[i]; each may be nil.
+// object walks the object at s[i].
 func (c *scanner) object(i int, each member) int {
 	if c.depth++; c.depth > maxDepth {
 		return -1
 	}
-	defer func() { c.depth-- }()
 	i = c.space(i + 1)
 	if i < len(c.s) && c.s[i] == '}' {
+		c.depth--
 		return i + 1
 	}
 	for {
@@ -208,12 +271,7 @@ func (c *scanner) object(i int, each member) int {
 			return -1
 		}
 		i = c.space(i + 1)
-		if each != nil {
-			i = each(c.s[from:end], escaped, i)
-		} else {
-			i = c.skip(i)
-		}
-		if i < 0 {
+		if i = each(c.s[from:end], escaped, i); i < 0 {
 			return -1
 		}
 		if i = c.space(i); i >= len(c.s) {
@@ -221,6 +279,7 @@ func (c *scanner) object(i int, each member) int {
 		}
 		switch c.s[i] {
 		case '}':
+			c.depth--
 			return i + 1
 		case ',':
 			i = c.space(i + 1)
@@ -231,23 +290,18 @@ func (c *scanner) object(i int, each member) int {
 }
 
 // array walks the array at s[i]. each reads element n, which starts at value, and returns where it
-// ends; it may be nil.
+// ends.
 func (c *scanner) array(i int, each func(n, value int) int) int {
 	if c.depth++; c.depth > maxDepth {
 		return -1
 	}
-	defer func() { c.depth-- }()
 	i = c.space(i + 1)
 	if i < len(c.s) && c.s[i] == ']' {
+		c.depth--
 		return i + 1
 	}
 	for n := 0; ; n++ {
-		if each != nil {
-			i = each(n, i)
-		} else {
-			i = c.skip(i)
-		}
-		if i < 0 {
+		if i = each(n, i); i < 0 {
 			return -1
 		}
 		if i = c.space(i); i >= len(c.s) {
@@ -255,6 +309,7 @@ func (c *scanner) array(i int, each func(n, value int) int) int {
 		}
 		switch c.s[i] {
 		case ']':
+			c.depth--
 			return i + 1
 		case ',':
 			i = c.space(i + 1)

@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/tidemark-stream/tidemark/expr/fn/find"
 )
 
 // form is the shape of a pattern; most patterns in real queries need no general matching.
@@ -26,13 +28,17 @@ const (
 type atom struct{ lit []byte }
 
 // segment is what stands between two percent signs.
-type segment []atom
+type segment struct {
+	atoms []atom
+	first *find.Finder // of the first atom where that is literal
+}
 
 // Matcher is a compiled LIKE pattern.
 type Matcher struct {
 	form form
 	lit  []byte
-	segs []segment // general form: the pieces between percent signs, in order
+	find *find.Finder // of formContains
+	segs []segment    // general form: the pieces between percent signs, in order
 }
 
 // Compile reads a LIKE pattern. An underscore stands for one character other than a line
@@ -41,7 +47,7 @@ type Matcher struct {
 func Compile(pattern string, escape rune) (*Matcher, error) {
 	var (
 		segs []segment
-		cur  segment
+		cur  []atom
 		lit  []byte
 	)
 	flush := func() {
@@ -68,7 +74,7 @@ func Compile(pattern string, escape rune) (*Matcher, error) {
 			cur = append(cur, atom{})
 		case r == '%':
 			flush()
-			segs = append(segs, cur)
+			segs = append(segs, newSegment(cur))
 			cur = nil
 		default:
 			lit = append(lit, pattern[i:i+w]...)
@@ -76,7 +82,15 @@ func Compile(pattern string, escape rune) (*Matcher, error) {
 		i += w
 	}
 	flush()
-	return shape(append(segs, cur)), nil
+	return shape(append(segs, newSegment(cur))), nil
+}
+
+func newSegment(atoms []atom) segment {
+	g := segment{atoms: atoms}
+	if len(atoms) > 0 && atoms[0].lit != nil {
+		g.first = find.New(atoms[0].lit)
+	}
+	return g
 }
 
 // shape picks the cheapest form for the pieces of a pattern.
@@ -84,29 +98,29 @@ func shape(segs []segment) *Matcher {
 	// Empty pieces in the middle come from doubled percent signs and mean nothing.
 	kept := segs[:1:1]
 	for i := 1; i < len(segs); i++ {
-		if len(segs[i]) > 0 || i == len(segs)-1 {
+		if len(segs[i].atoms) > 0 || i == len(segs)-1 {
 			kept = append(kept, segs[i])
 		}
 	}
-	plain := func(s segment) bool { return len(s) == 0 || len(s) == 1 && s[0].lit != nil }
+	plain := func(s segment) bool { return len(s.atoms) == 0 || len(s.atoms) == 1 && s.first != nil }
 	text := func(s segment) []byte {
-		if len(s) == 0 {
+		if len(s.atoms) == 0 {
 			return nil
 		}
-		return s[0].lit
+		return s.atoms[0].lit
 	}
 	n := len(kept)
 	switch {
 	case n == 1 && plain(kept[0]):
 		return &Matcher{form: formExact, lit: text(kept[0])}
-	case n == 2 && len(kept[0]) == 0 && len(kept[1]) == 0:
+	case n == 2 && len(kept[0].atoms) == 0 && len(kept[1].atoms) == 0:
 		return &Matcher{form: formAny}
-	case n == 2 && plain(kept[0]) && len(kept[1]) == 0:
+	case n == 2 && plain(kept[0]) && len(kept[1].atoms) == 0:
 		return &Matcher{form: formPrefix, lit: text(kept[0])}
-	case n == 2 && len(kept[0]) == 0 && plain(kept[1]):
+	case n == 2 && len(kept[0].atoms) == 0 && plain(kept[1]):
 		return &Matcher{form: formSuffix, lit: text(kept[1])}
-	case n == 3 && len(kept[0]) == 0 && plain(kept[1]) && len(kept[2]) == 0:
-		return &Matcher{form: formContains, lit: text(kept[1])}
+	case n == 3 && len(kept[0].atoms) == 0 && plain(kept[1]) && len(kept[2].atoms) == 0:
+		return &Matcher{form: formContains, find: kept[1].first}
 	}
 	return &Matcher{form: formGeneral, segs: kept}
 }
@@ -121,7 +135,7 @@ func (m *Matcher) Match(s []byte) bool {
 	case formSuffix:
 		return bytes.HasSuffix(s, m.lit)
 	case formContains:
-		return bytes.Contains(s, m.lit)
+		return m.find.Index(s) >= 0
 	case formAny:
 		return true
 	}
@@ -149,7 +163,7 @@ func (m *Matcher) general(s []byte) bool {
 
 // at reports where the piece ends when it starts at s[i].
 func (g segment) at(s []byte, i int) (int, bool) {
-	for _, a := range g {
+	for _, a := range g.atoms {
 		if a.lit != nil {
 			if !bytes.HasPrefix(s[i:], a.lit) {
 				return 0, false
@@ -169,8 +183,8 @@ func (g segment) at(s []byte, i int) (int, bool) {
 // find returns the end of the first occurrence at or after s[from], or -1.
 func (g segment) find(s []byte, from int) int {
 	for i := from; i <= len(s); {
-		if lit := g[0].lit; lit != nil {
-			k := bytes.Index(s[i:], lit)
+		if g.first != nil {
+			k := g.first.Index(s[i:])
 			if k < 0 {
 				return -1
 			}
@@ -191,8 +205,8 @@ func (g segment) find(s []byte, from int) int {
 // ends reports whether the piece matches the end of s without reaching before s[from].
 func (g segment) ends(s []byte, from int) bool {
 	i := len(s)
-	for k := len(g) - 1; k >= 0; k-- {
-		if lit := g[k].lit; lit != nil {
+	for k := len(g.atoms) - 1; k >= 0; k-- {
+		if lit := g.atoms[k].lit; lit != nil {
 			if i-len(lit) < from || !bytes.HasSuffix(s[from:i], lit) {
 				return false
 			}

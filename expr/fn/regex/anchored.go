@@ -4,17 +4,19 @@ import (
 	"bytes"
 	"regexp/syntax"
 	"unicode/utf8"
+
+	"github.com/tidemark-stream/tidemark/expr/fn/find"
 )
 
 // anchored matches patterns of the form P L R: P is nothing, or a choice of single bytes and the
 // start of the text; L is literal text of at least two different bytes; R is a sequence of literals
 // and greedy runs of byte classes in which every run is followed by something that it cannot
-// contain, so that nothing ever has to be tried twice. The literal is found with a vectorised
-// search.
+// contain, so that nothing ever has to be tried twice. The literal is found by its rarest
+// byte.
 type anchored struct {
 	pre    []preByte // empty: the match starts with lit
 	preCap int       // group around P, or -1
-	lit    []byte
+	lit    *find.Finder
 	rest   []part
 }
 
@@ -48,10 +50,11 @@ func newAnchored(re *syntax.Regexp) *anchored {
 	if len(subs) == 0 || !isLiteral(subs[0]) {
 		return nil
 	}
-	a.lit = []byte(string(subs[0].Rune))
-	if len(bytes.Trim(a.lit, string(a.lit[:1]))) == 0 {
+	lit := []byte(string(subs[0].Rune))
+	if len(bytes.Trim(lit, string(lit[:1]))) == 0 {
 		return nil
 	}
+	a.lit = find.New(lit)
 	for _, s := range subs[1:] {
 		if !a.add(s) {
 			return nil
@@ -195,13 +198,13 @@ func byteSet(re *syntax.Regexp) (*[256]bool, bool) {
 
 func (a *anchored) find(s []byte, from int, caps []int) bool {
 	for at := from; at <= len(s); {
-		k := bytes.Index(s[at:], a.lit)
+		k := a.lit.Index(s[at:])
 		if k < 0 {
 			return false
 		}
 		at += k
 		if start, ok := a.before(s, from, at); ok {
-			if end, ok := a.after(s, at+len(a.lit), caps); ok {
+			if end, ok := a.after(s, at+len(a.lit.Text()), caps); ok {
 				caps[0], caps[1] = start, end
 				if a.preCap >= 0 {
 					caps[2*a.preCap], caps[2*a.preCap+1] = start, at

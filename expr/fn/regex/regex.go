@@ -8,7 +8,6 @@
 package regex
 
 import (
-	"bytes"
 	"errors"
 	"regexp/syntax"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dlclark/regexp2/v2"
+
+	"github.com/tidemark-stream/tidemark/expr/fn/find"
 )
 
 // Regexp is a compiled pattern. It owns scratch memory: not safe for concurrent use.
@@ -26,7 +27,7 @@ type Regexp struct {
 	slow   *regexp2.Regexp
 
 	prog      *syntax.Prog
-	prefix    []byte
+	prefix    *find.Finder
 	first     *[256]bool // bytes that a match can start with; nil when it can be empty
 	multiline bool
 	visited   []uint64
@@ -72,8 +73,9 @@ func compile(pattern string, full bool) (*Regexp, error) {
 	if re.prog, err = syntax.Compile(tree.Simplify()); err != nil {
 		return nil, t.fail("%v", err)
 	}
-	prefix, _ := re.prog.Prefix()
-	re.prefix = []byte(prefix)
+	if prefix, _ := re.prog.Prefix(); prefix != "" {
+		re.prefix = find.New([]byte(prefix))
+	}
 	re.firstBytes()
 	return re, nil
 }
@@ -204,8 +206,8 @@ func (re *Regexp) search(s []byte, from int) bool {
 		if anchoredAtStart && at > 0 {
 			return false
 		}
-		if len(re.prefix) > 0 {
-			k := bytes.Index(s[at:], re.prefix)
+		if re.prefix != nil {
+			k := re.prefix.Index(s[at:])
 			if k < 0 {
 				return false
 			}

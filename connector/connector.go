@@ -55,6 +55,9 @@ type Factory struct {
 	// choose how bytes become rows.
 	Formats bool
 	Keyed   bool
+	// SkipsUpdateBefore says that a sink takes -U rows without looking at them, so that they need
+	// not be made.
+	SkipsUpdateBefore bool
 	// Partitioned says that partition columns are not in the records but constants of a split,
 	// which its SplitReader gives as Constants.
 	Partitioned bool

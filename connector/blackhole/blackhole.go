@@ -12,10 +12,11 @@ import (
 
 func init() {
 	connector.Register(&connector.Factory{
-		Name:          "blackhole",
-		Doc:           "A sink that takes every row and keeps none, to measure what comes before it.",
-		SinkChangelog: func(*connector.Table, option.Values) types.ChangelogMode { return types.Retract },
-		NewSink:       func(connector.SinkConfig) (connector.Sink, error) { return sink{}, nil },
+		Name:              "blackhole",
+		Doc:               "A sink that takes every row and keeps none, to measure what comes before it.",
+		SinkChangelog:     func(*connector.Table, option.Values) types.ChangelogMode { return types.Retract },
+		SkipsUpdateBefore: true,
+		NewSink:           func(connector.SinkConfig) (connector.Sink, error) { return sink{}, nil },
 	})
 }
 

@@ -53,7 +53,7 @@ func (b *builder) sink(s *logical.Sink, root logical.Node) {
 	b.notNull(op, in, schema)
 	n := &node{Node: plan.Node{Schema: schema, Mode: in.Mode, RowTime: -1, UpsertKeys: in.UpsertKeys,
 		Label: "Sink(" + s.Table.Name() + ")", Op: op, Parallelism: in.Parallelism},
-		in: []input{b.toSink(in, key)}, pos: s.Pos, what: "sink", needUB: accepts.Has(types.UpdateBefore)}
+		in: []input{b.toSink(in, key)}, pos: s.Pos, what: "sink", needUB: accepts.Has(types.UpdateBefore) && !t.factory.SkipsUpdateBefore}
 	if n.in[0].dist != plan.Forward {
 		n.Parallelism = 0
 	}

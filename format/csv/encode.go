@@ -116,13 +116,7 @@ func (e *Encoder) simple(dst []byte, v *vec.Vec, row int, plain bool) []byte {
 	case types.Float:
 		return types.AppendFloat(dst, v.F32[row])
 	case types.Decimal:
-		x := types.Int128{}
-		if v.Phys == types.PI64 {
-			x = types.I128(v.I64[row])
-		} else {
-			x = v.I128[row]
-		}
-		return spell.AppendDecimal(dst, x, v.Type.Scale, plain)
+		return spell.AppendDecimal(dst, spell.Unscaled(v, row), v.Type.Scale, plain)
 	case types.Date:
 		return spell.AppendDate(dst, v.I32[row])
 	case types.Time:

@@ -52,6 +52,9 @@ func (r *Reader) find(e *Envelope, i, n, row int) int {
 		if cur == slotEnd {
 			return i
 		}
+		if i = r.start(i); i < 0 {
+			return -1
+		}
 		k := -1
 		if f := o.slots[cur].node; f != nil {
 			k = f.index

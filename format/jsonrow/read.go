@@ -11,8 +11,8 @@ import (
 // its end, or -1.
 func (r *Reader) read(n *node, row, i int) int {
 	data := r.data
-	if i >= len(data) {
-		return r.fail(i, "a value was expected")
+	if i = r.start(i); i < 0 {
+		return -1
 	}
 	c := data[i]
 	if c == 'n' {
@@ -24,6 +24,8 @@ func (r *Reader) read(n *node, row, i int) int {
 	switch {
 	case n.kind == kindString:
 		return r.readString(n, row, i)
+	case n.kind == kindRow && c == '{':
+		return r.object(n.obj, row, i)
 	case n.key != nil && c == '{':
 		return r.readMap(n, row, i)
 	case n.elem != nil && n.key == nil && c == '[':
@@ -37,6 +39,18 @@ func (r *Reader) read(n *node, row, i int) int {
 		return r.refuse(n, row, i, end, msg)
 	}
 	return end
+}
+
+// start returns where the value at i starts. There may be white space before it, where a gap was
+// recognised that ends with the colon.
+func (r *Reader) start(i int) int {
+	if i >= len(r.data) {
+		return r.fail(i, "a value was expected")
+	}
+	if r.data[i] > ' ' {
+		return i
+	}
+	return r.ws(i)
 }
 
 // refuse deals with a value that is JSON but not one of n's type.

@@ -287,8 +287,8 @@ func (r *Reader) scalar(i int) int {
 // Skip returns the end of the value at i, checking that it is JSON, or -1.
 func (r *Reader) Skip(i int) int {
 	data := r.data
-	if i >= len(data) {
-		return r.fail(i, "a value was expected")
+	if i = r.start(i); i < 0 {
+		return -1
 	}
 	if c := data[i]; c != '{' && c != '[' {
 		return r.scalar(i)

@@ -191,13 +191,7 @@ func appendFloat(dst []byte, f float64, size int) []byte {
 }
 
 func (w *Writer) appendDecimal(dst []byte, f *writeField, v *vec.Vec, row int) []byte {
-	x := types.I128(0)
-	if v.Phys == types.PI64 {
-		x = types.I128(v.I64[row])
-	} else {
-		x = v.I128[row]
-	}
-	return spell.AppendDecimal(dst, x, f.typ.Scale, w.opts.PlainDecimals)
+	return spell.AppendDecimal(dst, spell.Unscaled(v, row), f.typ.Scale, w.opts.PlainDecimals)
 }
 
 func (w *Writer) appendTimestamp(dst []byte, f *writeField, v *vec.Vec, row int) []byte {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // AppendScaled appends the digits ds (no leading zeros; none is 0) divided by 10^scale, without
@@ -56,6 +57,14 @@ func appendPlain(dst, ds []byte, scale int) []byte {
 		dst = append(dst, '0')
 	}
 	return dst
+}
+
+// Unscaled returns position row of v, a vector of DECIMAL.
+func Unscaled(v *vec.Vec, row int) types.Int128 {
+	if v.Phys == types.PI64 {
+		return types.I128(v.I64[row])
+	}
+	return v.I128[row]
 }
 
 // AppendDecimal appends x / 10^scale without trailing zeros: plain, or as BigDecimal.toString.

@@ -111,6 +111,9 @@ func (e *Encoder) Encode(cols []*vec.Vec, rows []int32, lead []uint32) {
 	}
 	e.words = e.words[:n*e.Layout.words]
 	e.hash, e.cand = e.hash[:n], e.cand[:n]
+	if e.oneInt(cols, rows) {
+		return
+	}
 	stride := e.Layout.words
 	if e.lead {
 		for k, w := 0, 0; k < n; k, w = k+1, w+stride {
@@ -129,6 +132,31 @@ func (e *Encoder) Encode(cols []*vec.Vec, rows []int32, lead []uint32) {
 	}
 	for k, w := 0, 0; k < n; k, w = k+1, w+stride {
 		e.words[w] |= uint64(finish(e.hash[k]))
+	}
+}
+
+// oneInt encodes keys of a single integer column without NULLs in one pass.
+func (e *Encoder) oneInt(cols []*vec.Vec, rows []int32) bool {
+	if e.lead || len(cols) != 1 || cols[0].Valid != nil {
+		return false
+	}
+	switch e.cols[0].phys {
+	case types.PI64:
+		encodeOne(e.words, cols[0].I64, rows)
+	case types.PI32:
+		encodeOne(e.words, cols[0].I32, rows)
+	default:
+		return false
+	}
+	return true
+}
+
+func encodeOne[T int32 | int64](words []uint64, v []T, rows []int32) {
+	words = words[:2*len(rows)]
+	for k, r := range rows {
+		x := uint64(int64(v[r]))
+		words[2*k] = uint64(finish(fold(hashSeed, x)))
+		words[2*k+1] = x
 	}
 }
 
@@ -287,7 +315,16 @@ func (e *Encoder) strings(at int, v *vec.Vec, rows []int32) {
 			continue
 		}
 		ref := v.Refs[r]
-		e.bytes(k, at, w, v.Buf[ref.Off:ref.Off+ref.Len])
+		b := v.Buf[ref.Off : ref.Off+ref.Len]
+		if n := uint64(len(b)); n >= 8 && n <= inlineBytes {
+			// The most frequent lengths of codes and dates; see inline.
+			w0 := n | uint64(binary.LittleEndian.Uint32(b))<<32
+			w1 := binary.LittleEndian.Uint64(b[n-8:]) >> (8 * (12 - n))
+			w[at], w[at+1] = w0, w1
+			e.hash[k] = fold(fold(e.hash[k], w0), w1)
+			continue
+		}
+		e.bytes(k, at, w, b)
 	}
 }
 

@@ -100,9 +100,20 @@ func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
 			cand[k] = idx[uint32(words[int(sub[k])*stride])&mask]
 		}
 	}
-	if stride == 2 && e.str == nil {
-		t.verify2(e, sub, recs, add)
-		return
+	// Without strings over inlineBytes in the batch, keys are equal where their words are: a
+	// longer string in a record has another length.
+	if e.str == nil || len(e.buf) == 0 {
+		switch stride {
+		case 2:
+			t.verify2(e, sub, recs, add)
+			return
+		case 3:
+			t.verify3(e, sub, recs, add)
+			return
+		case 4:
+			t.verify4(e, sub, recs, add)
+			return
+		}
 	}
 	for k := range recs {
 		j := k
@@ -119,25 +130,70 @@ func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
 	}
 }
 
-// verify2 is the second pass for keys of a single word.
+// verify2, verify3 and verify4 are the second pass for keys of 1, 2 and 3 words.
 func (t *Table) verify2(e *Encoder, sub []int32, recs []uint32, add bool) {
-	cand, words := e.cand[:len(recs)], e.words
+	cand, words, chunks := e.cand[:len(recs)], e.words, t.Chunks
 	for k := range recs {
 		j := k * 2
 		if sub != nil {
 			j = int(sub[k]) * 2
 		}
-		w0, w1 := words[j], words[j+1]
+		w := words[j : j+2 : j+2]
 		s := cand[k]
-		if s != 0 && uint32(s>>32) == uint32(w0) {
-			c := t.Chunks[uint32(s)>>ChunkBits]
+		if s != 0 && uint32(s>>32) == uint32(w[0]) {
 			p := uint32(s) & ChunkMask
-			if c[p]&keyBits == w0 && c[p+1] == w1 {
+			c := chunks[uint32(s)>>ChunkBits][p:]
+			if len(c) > 1 && c[0]&keyBits == w[0] && c[1] == w[1] {
 				recs[k] = uint32(s)
 				continue
 			}
 		}
-		recs[k] = t.lookup(words[j:j+2], e, add)
+		recs[k] = t.lookup(w, e, add)
+		chunks = t.Chunks
+	}
+}
+
+func (t *Table) verify3(e *Encoder, sub []int32, recs []uint32, add bool) {
+	cand, words, chunks := e.cand[:len(recs)], e.words, t.Chunks
+	for k := range recs {
+		j := k * 3
+		if sub != nil {
+			j = int(sub[k]) * 3
+		}
+		w := words[j : j+3 : j+3]
+		s := cand[k]
+		if s != 0 && uint32(s>>32) == uint32(w[0]) {
+			p := uint32(s) & ChunkMask
+			c := chunks[uint32(s)>>ChunkBits][p:]
+			if len(c) > 2 && c[0]&keyBits == w[0] && c[1] == w[1] && c[2] == w[2] {
+				recs[k] = uint32(s)
+				continue
+			}
+		}
+		recs[k] = t.lookup(w, e, add)
+		chunks = t.Chunks
+	}
+}
+
+func (t *Table) verify4(e *Encoder, sub []int32, recs []uint32, add bool) {
+	cand, words, chunks := e.cand[:len(recs)], e.words, t.Chunks
+	for k := range recs {
+		j := k * 4
+		if sub != nil {
+			j = int(sub[k]) * 4
+		}
+		w := words[j : j+4 : j+4]
+		s := cand[k]
+		if s != 0 && uint32(s>>32) == uint32(w[0]) {
+			p := uint32(s) & ChunkMask
+			c := chunks[uint32(s)>>ChunkBits][p:]
+			if len(c) > 3 && c[0]&keyBits == w[0] && c[1] == w[1] && c[2] == w[2] && c[3] == w[3] {
+				recs[k] = uint32(s)
+				continue
+			}
+		}
+		recs[k] = t.lookup(w, e, add)
+		chunks = t.Chunks
 	}
 }
 
@@ -149,7 +205,7 @@ func (t *Table) equal(rec uint32, w []uint64, e *Encoder) bool {
 	if c[0]&keyBits != w[0] {
 		return false
 	}
-	if e.str == nil {
+	if e.str == nil || len(e.buf) == 0 {
 		for i := 1; i < len(w); i++ {
 			if c[i] != w[i] {
 				return false

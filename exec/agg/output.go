@@ -15,17 +15,33 @@ type present struct {
 	n   int
 }
 
+// absences are the ranks of the groups of an emission that have no values.
+type absences struct {
+	emission int
+	ranks    []int32
+}
+
 // nulls sets the results of groups without values to NULL.
 func (p present) nulls(st *Store, recs []uint32, out *vec.Vec, at int) {
 	if p.n < 0 {
 		return
 	}
-	off := p.set.offset(p.n)
-	ch := st.R.Chunks
-	for k, r := range recs {
-		if int64(ch[r>>bits][int(r&mask)+off]) <= 0 {
-			out.SetNull(at + k)
+	for len(p.set.absent) <= p.n {
+		p.set.absent = append(p.set.absent, absences{})
+	}
+	a := &p.set.absent[p.n]
+	if a.emission != p.set.emission {
+		a.emission, a.ranks = p.set.emission, a.ranks[:0]
+		off := p.set.offset(p.n)
+		ch := st.R.Chunks
+		for k, r := range recs {
+			if int64(ch[r>>bits][int(r&mask)+off]) <= 0 {
+				a.ranks = append(a.ranks, int32(k))
+			}
 		}
+	}
+	for _, k := range a.ranks {
+		out.SetNull(at + int(k))
 	}
 }
 

@@ -97,7 +97,7 @@ func (sel *selection) apply(in *Input) *Input {
 			}
 		}
 	}
-	sel.out = Input{Cols: in.Cols, Rows: rows[:j], Recs: recs[:j]}
+	sel.out = Input{Cols: in.Cols, Rows: rows[:j], Recs: recs[:j], One: in.One}
 	if in.Neg != nil {
 		sel.negs(in)
 	}

@@ -35,11 +35,15 @@ type Set struct {
 	rows    int // slot of the row count, or -1
 
 	selections []selection
-	bySel      [][]int // slots that each selection feeds
-	values     []*valueSpec
-	ordered    bool
-	listed     bool
-	err        error
+	// emission numbers the calls of Emit; absent caches, by count slot, which groups of this one
+	// have no values.
+	emission int
+	absent   []absences
+	bySel    [][]int // slots that each selection feeds
+	values   []*valueSpec
+	ordered  bool
+	listed   bool
+	err      error
 }
 
 // slot is one accumulator: some words of a record. Methods get the offset of its first word.
@@ -75,6 +79,8 @@ type Input struct {
 	Rows []int32
 	Recs []uint32
 	Neg  []bool
+	// One says that all Recs are the same.
+	One bool
 }
 
 // New compiles the aggregates of calls over rows of schema in.
@@ -223,6 +229,7 @@ func (s *Set) RowCount(st *Store, rec uint32) int64 {
 // Emit writes the results of the groups recs to the columns cols, one an aggregate, from position
 // at on. The columns must have room and no NULLs there.
 func (s *Set) Emit(st *Store, recs []uint32, cols []*vec.Vec, at int) error {
+	s.emission++
 	for i, o := range s.outputs {
 		if err := o.emit(st, recs, cols[i], at); err != nil {
 			return err

@@ -53,6 +53,10 @@ func (countSlot) init() []uint64 { return []uint64{0} }
 func (countSlot) add(st *Store, at int, in *Input) {
 	ch := st.R.Chunks
 	if in.Neg == nil {
+		if in.One && len(in.Recs) > 0 {
+			*st.word(in.Recs[0], at) += uint64(len(in.Recs))
+			return
+		}
 		for _, r := range in.Recs {
 			ch[r>>bits][int(r&mask)+at]++
 		}
@@ -89,6 +93,14 @@ func (s *sumInt[T]) add(st *Store, at int, in *Input) {
 	v := slice[T](in.Cols[s.col])
 	rows := in.Rows[:len(in.Recs)]
 	if in.Neg == nil && !s.square {
+		if in.One && len(rows) > 0 {
+			var sum int64
+			for _, r := range rows {
+				sum += int64(v[r])
+			}
+			*st.word(in.Recs[0], at) += uint64(sum)
+			return
+		}
 		for k, r := range in.Recs {
 			ch[r>>bits][int(r&mask)+at] += uint64(int64(v[rows[k]]))
 		}
@@ -195,6 +207,21 @@ func (e *extreme[T]) add(st *Store, at int, in *Input) {
 	ch := st.R.Chunks
 	v := slice[T](in.Cols[e.col])
 	rows := in.Rows[:len(in.Recs)]
+	if in.One && len(rows) > 0 {
+		p := st.word(in.Recs[0], at)
+		best := int64(*p)
+		if e.max {
+			for _, r := range rows {
+				best = max(best, int64(v[r]))
+			}
+		} else {
+			for _, r := range rows {
+				best = min(best, int64(v[r]))
+			}
+		}
+		*p = uint64(best)
+		return
+	}
 	if e.max {
 		for k, r := range in.Recs {
 			p := &ch[r>>bits][int(r&mask)+at]

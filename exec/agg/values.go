@@ -45,6 +45,7 @@ type valueSpec struct {
 	args    []*vec.Vec
 	in, res Input
 	told    Input
+	one     bool // all events are of one group
 	ident   []int32
 	lead    []uint32
 }
@@ -196,7 +197,9 @@ func (s *Set) addValues(v *valueSpec, i int, st *Store, in *Input) {
 	} else {
 		s.setBits(v, vs, st, in.Recs)
 	}
+	v.one = in.One
 	s.tell(v, vs, st)
+	v.one = false
 }
 
 func (s *Set) index(v *valueSpec) int {
@@ -246,7 +249,7 @@ func (v *valueSpec) mask(in *Input) *Input {
 			out.Neg = append(out.Neg, in.Neg[k])
 		}
 	}
-	v.res = Input{Cols: in.Cols, Rows: out.Rows, Recs: out.Recs}
+	v.res = Input{Cols: in.Cols, Rows: out.Rows, Recs: out.Recs, One: in.One}
 	if in.Neg != nil {
 		v.res.Neg = out.Neg
 	}
@@ -327,7 +330,7 @@ func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
 			continue
 		}
 		in := &v.told
-		*in = Input{Recs: ev.recs, Rows: v.identity(len(ev.recs))}
+		*in = Input{Recs: ev.recs, Rows: v.identity(len(ev.recs)), One: v.one}
 		if v.counted {
 			in.Neg = ev.neg
 		}

@@ -177,7 +177,7 @@ func (o *Agg) apply(b *vec.Batch, rows []int32, recs []uint32, neg []bool) {
 		return
 	}
 	in := &o.input
-	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs}
+	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs, One: len(o.n.Keys) == 0 || len(o.touched) == 1}
 	if len(neg) == 0 {
 		o.set.Add(o.st, in)
 		return

@@ -401,7 +401,7 @@ func (o *Agg) add(b *vec.Batch, sl *slice, rows []int32, recs []uint32) {
 		return
 	}
 	in := &o.input
-	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs}
+	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs, One: len(o.n.Keys) == 0}
 	if b.Kinds != nil && o.n.InputRetracts {
 		o.neg = sized(o.neg, len(rows))
 		for k, r := range rows {

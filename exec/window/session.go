@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
@@ -51,7 +52,9 @@ type Session struct {
 
 	batch   *vec.Batch
 	due     []dueSession
+	packed  []uint64
 	ids     []uint32
+	gone    []uint32 // sessions whose rows were all taken back
 	stamps  []int64
 	touched uint64 // keeps the loads of warm
 	expand  *expander
@@ -337,15 +340,7 @@ func (o *Session) advance(wm int64) error {
 		return o.zone.timer(int64(w[sessEnd]) - 1), true
 	})
 	if len(o.levels.list) > 0 {
-		slices.SortFunc(o.due, func(a, b dueSession) int {
-			switch {
-			case a.at < b.at:
-				return -1
-			case a.at > b.at:
-				return 1
-			}
-			return int(int64(a.id) - int64(b.id))
-		})
+		o.sortDue()
 	}
 	told := o.wm
 	for i := 0; i < len(o.due); {
@@ -375,17 +370,42 @@ func (o *Session) advance(wm int64) error {
 	return nil
 }
 
+// sortDue orders the sessions by their ends; they are packed into words for that, which sorts much
+// faster than comparing them.
+func (o *Session) sortDue() {
+	least := int64(never)
+	for _, d := range o.due {
+		least = min(least, d.at)
+	}
+	o.packed = o.packed[:0]
+	for _, d := range o.due {
+		if d.at-least >= 1<<32 {
+			slices.SortFunc(o.due, func(a, b dueSession) int {
+				return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id))
+			})
+			return
+		}
+		o.packed = append(o.packed, uint64(d.at-least)<<32|uint64(d.id))
+	}
+	slices.Sort(o.packed)
+	for i, p := range o.packed {
+		o.due[i] = dueSession{least + int64(p>>32), uint32(p)}
+	}
+}
+
 // emit writes sessions and forgets them.
 func (o *Session) emit(due []dueSession, stamp int64) error {
 	o.ids, o.krecs = o.ids[:0], o.krecs[:0]
 	for _, d := range due {
 		if o.n.InputRetracts && o.set.RowCount(o.st, d.id) <= 0 {
-			o.close(d.id)
+			o.gone = append(o.gone, d.id)
 			continue
 		}
 		o.ids = append(o.ids, d.id)
 		o.krecs = append(o.krecs, uint32(o.st.R.At(d.id)[sessKey]))
 	}
+	o.close(o.gone)
+	o.gone = o.gone[:0]
 	if len(o.ids) == 0 {
 		return nil
 	}
@@ -414,22 +434,26 @@ func (o *Session) emit(due []dueSession, stamp int64) error {
 			writeProp(v, p, int64(w[sessStart]), int64(w[sessEnd]), o.zone, k, 1)
 		}
 	}
-	for _, id := range o.ids {
-		o.close(id)
-	}
+	o.close(o.ids)
 	return o.out.Emit(b)
 }
 
-// close removes a session, and its key with the last one.
-func (o *Session) close(id uint32) {
-	kr := uint32(o.st.R.At(id)[sessKey])
-	head := &o.keys.At(kr)[o.keys.Base()]
-	o.unlink(head, id)
-	ids := [1]uint32{id}
-	o.st.Drop(ids[:])
-	o.st.R.Free(id)
-	if *head == 0 {
-		o.keys.Delete(kr)
+// close removes sessions, and keys with their last ones.
+func (o *Session) close(ids []uint32) {
+	o.st.Drop(ids)
+	for _, id := range ids {
+		w := o.st.R.At(id)
+		kr := uint32(w[sessKey])
+		head := &o.keys.Chunks[kr>>state.ChunkBits][int(kr&state.ChunkMask)+o.keys.Base()]
+		if uint32(*head) == id {
+			*head = w[sessNext]
+		} else {
+			o.unlink(head, id)
+		}
+		o.st.R.Free(id)
+		if *head == 0 {
+			o.keys.Delete(kr)
+		}
 	}
 }
 

@@ -197,8 +197,8 @@ func (o *Session) emitRows(stamp int64) error {
 			v.Resize(b.N)
 			writeProp(v, p, start, end, o.zone, at, b.N-at)
 		}
-		o.close(id)
 	}
+	o.close(o.ids)
 	o.stamps = sized(o.stamps, b.N)
 	for i := range o.stamps {
 		o.stamps[i] = stamp

@@ -1,0 +1,68 @@
+package exectest
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Discard is an output that counts rows.
+type Discard struct{ Rows int64 }
+
+// Emit implements op.Output.
+func (d *Discard) Emit(b *vec.Batch) error { d.Rows += int64(b.Rows()); return nil }
+
+// Watermark implements op.Output.
+func (d *Discard) Watermark(int64) error { return nil }
+
+// Bench pushes batches of rows through an operator: next gives the i-th batch, which stays as it is
+// until the next call, and the watermark after it. It reports CPU time a row, which other work on
+// the machine disturbs less than elapsed time.
+func Bench(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64)) {
+	b.Helper()
+	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: &op.Counters{},
+		Now: func() int64 { return 0 }, BatchRows: vec.BatchRows}
+	out := &Discard{}
+	if err := o.Open(ctx, out); err != nil {
+		b.Fatal(err)
+	}
+	defer o.Close()
+	push := func(i int) {
+		batch, wm := next(i)
+		if err := o.Process(0, batch); err != nil {
+			b.Fatal(err)
+		}
+		if err := o.Watermark(wm); err != nil {
+			b.Fatal(err)
+		}
+	}
+	const warm = 1000
+	for i := range warm {
+		push(i)
+	}
+	out.Rows = 0
+	b.ReportAllocs()
+	b.ResetTimer()
+	start := cpu()
+	rows := 0
+	for i := 0; i < b.N; i++ {
+		push(warm + i)
+		rows += vec.BatchRows
+	}
+	b.ReportMetric(float64(cpu()-start)/float64(rows), "cpu-ns/row")
+	b.ReportMetric(float64(out.Rows)/float64(rows), "out/row")
+	b.ReportMetric(float64(ctx.Counters.StateBytes.Load())/(1<<20), "MiB")
+}
+
+// cpu is the processor time of the process, ns.
+func cpu() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(fmt.Sprint("BUG: getrusage: ", err))
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}

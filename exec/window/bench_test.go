@@ -1,0 +1,122 @@
+package window_test
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/window"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+var bidSchema = types.NewSchema(
+	types.Field{Name: "auction", Type: types.BigIntType},
+	types.Field{Name: "price", Type: types.BigIntType},
+	types.Field{Name: "ts", Type: types.TimestampType(3)},
+)
+
+// bids makes batches of bids: perSecond of them a second of event time, keys of a moving range.
+// A few hundred batches are made ahead and used in turn with their times moved on.
+type bids struct {
+	batches []*vec.Batch
+	step    int64 // event time of a batch
+	span    int64 // event time of all batches
+	keys    int64
+	move    int64 // by how much keys move on with every turn
+}
+
+func newBids(n, keys, perSecond int, move bool) *bids {
+	r := rand.New(rand.NewSource(1))
+	g := &bids{}
+	at := 0
+	for range n {
+		b := vec.NewBatch(bidSchema)
+		b.Reset(vec.BatchRows)
+		b.Stamps = make([]int64, vec.BatchRows)
+		for i := range vec.BatchRows {
+			t := int64(at) * 1000 / int64(perSecond)
+			b.Cols[0].I64[i] = int64(r.Intn(keys))
+			b.Cols[1].I64[i] = int64(r.Intn(1_000_000))
+			b.Cols[2].I64[i] = t
+			b.Stamps[i] = t - 1
+			at++
+		}
+		g.batches = append(g.batches, b)
+	}
+	g.span = int64(at) * 1000 / int64(perSecond)
+	if move {
+		g.move = int64(keys) / 2
+	}
+	return g
+}
+
+func (g *bids) next(i int) (*vec.Batch, int64) {
+	b := g.batches[i%len(g.batches)]
+	if i >= len(g.batches) {
+		ts := b.Cols[2].I64
+		for k := range ts {
+			ts[k] += g.span
+			b.Stamps[k] += g.span
+		}
+		if g.move > 0 {
+			for k := range b.Cols[0].I64 {
+				b.Cols[0].I64[k] += g.move
+			}
+		}
+	}
+	return b, b.Stamps[vec.BatchRows-1]
+}
+
+func benchAgg(b *testing.B, w plan.Window, list string, keys []int, g *bids) {
+	c := exectest.Case{Schema: bidSchema}
+	aggs, err := c.Aggs(list, len(keys) > 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	w.TimeCol = 2
+	n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd}}
+	o, err := window.NewAgg(n, bidSchema, outSchema(bidSchema, n))
+	if err != nil {
+		b.Fatal(err)
+	}
+	exectest.Bench(b, o, g.next)
+}
+
+// BenchmarkQ5w counts bids an auction in a hop of 10 s by 2 s.
+func BenchmarkQ5w(b *testing.B) {
+	for _, keys := range []int{1000, 30_000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			benchAgg(b, plan.Window{Kind: plan.Hop, Size: 10_000, Step: 2000}, "COUNT(*)", []int{0},
+				newBids(500, keys, 100_000, true))
+		})
+	}
+}
+
+// BenchmarkQ7w takes the highest price and the number of bids in a tumble of 10 s.
+func BenchmarkQ7w(b *testing.B) {
+	benchAgg(b, plan.Window{Kind: plan.Tumble, Size: 10_000}, "MAX(price); COUNT(*)", nil, newBids(500, 1000, 100_000, false))
+}
+
+// BenchmarkQ11 counts the bids of a bidder in sessions with a gap of 10 s.
+func BenchmarkQ11(b *testing.B) {
+	for _, keys := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			benchAgg(b, plan.Window{Kind: plan.Session, Size: 10_000}, "COUNT(*)", []int{0}, newBids(500, keys, 10_000, true))
+		})
+	}
+}
+
+// BenchmarkDay compares a hop of 24 hours by one minute with a tumble of one minute: 1000 keys,
+// about 3500 rows a minute.
+func BenchmarkDay(b *testing.B) {
+	for _, list := range []string{"COUNT(*); SUM(price)", "COUNT(*); MAX(price)"} {
+		for _, w := range []plan.Window{{Kind: plan.Tumble, Size: 60_000}, {Kind: plan.Hop, Size: 24 * 3600_000, Step: 60_000}} {
+			b.Run(fmt.Sprintf("%s/%s", list, w.Kind), func(b *testing.B) {
+				benchAgg(b, w, list, []int{0}, newBids(500, 1000, 58, false))
+			})
+		}
+	}
+}

@@ -59,7 +59,8 @@ func matches(name string, st *ast.Show) bool {
 	if st.Like == nil {
 		return true
 	}
-	pattern := regexp.QuoteMeta(st.Like.Value)
+	// Text that is not UTF-8 matches no name.
+	pattern := regexp.QuoteMeta(strings.ToValidUTF8(st.Like.Value, "\uFFFD"))
 	pattern = strings.NewReplacer("%", ".*", "_", ".").Replace(pattern)
 	flags := "(?s)"
 	if st.ILike {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,12 +35,13 @@ func (j *Job) openSources() error {
 			return fmt.Errorf("table %s: connector '%s' cannot be read", src.Table.Name, src.Table.Connector)
 		}
 		o := option.Of(src.Table.Options, f.Options, connector.CommonOptions)
-		source, err := f.NewSource(connector.SourceConfig{Table: src.Table, Options: o, Columns: src.Columns,
+		table := nativeMetadata(src.Table, f.SourceMetadata)
+		source, err := f.NewSource(connector.SourceConfig{Table: table, Options: o, Columns: src.Columns,
 			Metadata: src.Metadata, Limit: src.Limit, Batch: j.p.Batch, Resolve: j.o.Resolve, Seed: j.o.Seed})
 		if err != nil {
 			return fmt.Errorf("open table %s: %w", src.Table.Name, err)
 		}
-		s := &sourceShared{node: n, src: src, table: src.Table, source: source, options: o,
+		s := &sourceShared{node: n, src: src, table: table, source: source, options: o,
 			clock: clocks[n.ID], bounded: source.Bounded()}
 		j.sources[n.ID] = s
 		if g := o.Get("scan.watermark.alignment.group"); g != "" && src.RowTime >= 0 {
@@ -206,8 +208,11 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	if err := r.layout(); err != nil {
 		return nil, err
 	}
-	var err error
-	if r.project, err = expr.CompileAll(src.Project, j.o.Env); err != nil {
+	project, err := castMetadata(src, sh.table, j.o.Env)
+	if err == nil {
+		r.project, err = expr.CompileAll(project, j.o.Env)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", src.Table.Name, err)
 	}
 	if src.Watermark != nil {
@@ -245,17 +250,20 @@ func (s *sourceRun) layout() error {
 		md := t.Metadata[m]
 		s.rawSchema.Fields = append(s.rawSchema.Fields, types.Field{Name: md.Name, Type: md.Type})
 	}
-	key, _, err := keyColumns(t, s.options)
+	keys, _, err := keyColumns(t, s.options)
 	if err != nil {
 		return err
+	}
+	for _, c := range keys {
+		if at := slices.Index(s.src.Columns, c); at >= 0 {
+			s.keyCols = append(s.keyCols, at)
+		}
 	}
 	parts := partitionColumns(t)
 	for at, c := range s.src.Columns {
 		if parts[c] {
 			s.constCols = append(s.constCols, at)
-		} else if key[c] {
-			s.keyCols = append(s.keyCols, at)
-		} else {
+		} else if !slices.Contains(keys, c) {
 			s.valueCols = append(s.valueCols, at)
 		}
 	}
@@ -273,35 +281,35 @@ func partitionColumns(t *connector.Table) map[int]bool {
 	return out
 }
 
-// keyColumns returns which physical columns come from the record's key, and whether the value
-// holds them too (value.fields-include = ALL, in which case they are read from the value).
-func keyColumns(t *connector.Table, o option.Values) (key map[int]bool, inValue bool, err error) {
-	key = map[int]bool{}
+// keyColumns returns the physical columns that come from the record's key, in the order of the
+// key's fields, and whether the value holds them too (value.fields-include = ALL, in which case
+// they are read from the value).
+func keyColumns(t *connector.Table, o option.Values) (keys []int, inValue bool, err error) {
 	f := connector.Lookup(t.Connector)
 	if f == nil || !f.Keyed {
-		return key, false, nil
+		return nil, false, nil
 	}
 	names := o.List("key.fields")
 	if names == nil && o.Get("key.format") != "" && len(t.PrimaryKey) > 0 {
 		names = t.PrimaryKey
 	}
-	inValue = o.Get("value.fields-include") != "EXCEPT_KEY"
+	inValue = o.Enum("value.fields-include") != "EXCEPT_KEY"
 	for _, name := range names {
 		at := t.Schema().Index(name)
 		if at < 0 {
 			return nil, false, &option.Error{Key: "key.fields", Msg: fmt.Sprintf("key.fields names '%s', which is not a column of table %s", name, t.Name)}
 		}
 		if !inValue || f.NullDeletes {
-			key[at] = true
+			keys = append(keys, at)
 		}
 	}
-	return key, inValue, nil
+	return keys, inValue, nil
 }
 
 // decoders makes the value decoder of a table, and the key decoder where columns come from keys.
 func decoders(s *sourceRun) (value, key format.Decoder, err error) {
 	t, o := s.table, s.options
-	isKey, inValue, err := keyColumns(t, o)
+	keys, inValue, err := keyColumns(t, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -309,37 +317,47 @@ func decoders(s *sourceRun) (value, key format.Decoder, err error) {
 	if v := o.Get("value.format"); v != "" {
 		name, prefix = v, "value."
 	}
-	parts := partitionColumns(t)
 	needRec := len(s.keyCols) > 0 || len(s.src.Metadata) > 0 || s.maxFuture > 0
-	newDecoder := func(name, prefix string, has func(int) bool, strip string, ofKey bool) (format.Decoder, error) {
-		f := format.Lookup(name)
-		if f == nil || f.NewDecoder == nil {
-			return nil, fmt.Errorf("table %s: format '%s' cannot be read", t.Name, name)
+	parts := partitionColumns(t)
+	cfg := format.DecoderConfig{NeedRec: needRec, Bad: s.badRecord}
+	for i, c := range t.Columns {
+		isKey := slices.Contains(keys, i)
+		if parts[i] || isKey && !inValue {
+			continue
 		}
-		cfg := format.DecoderConfig{Options: o.Scoped(prefix+name+".", f.Options), NeedRec: needRec && !ofKey, Bad: s.badRecord}
-		for i, c := range t.Columns {
-			if !has(i) {
-				continue
-			}
-			for _, w := range s.src.Columns {
-				if w == i && isKey[i] == ofKey {
-					cfg.Columns = append(cfg.Columns, len(cfg.Schema.Fields))
-				}
-			}
-			c.Name = strings.TrimPrefix(c.Name, strip)
-			cfg.Schema.Fields = append(cfg.Schema.Fields, c)
+		if !isKey && slices.Contains(s.src.Columns, i) {
+			cfg.Columns = append(cfg.Columns, len(cfg.Schema.Fields))
 		}
-		return f.NewDecoder(cfg)
+		cfg.Schema.Fields = append(cfg.Schema.Fields, c)
 	}
-	value, err = newDecoder(name, prefix, func(i int) bool { return (inValue || !isKey[i]) && !parts[i] }, "", false)
-	if err != nil {
+	if value, err = s.decoder(name, prefix, cfg); err != nil {
 		return nil, nil, err
 	}
 	if connector.Lookup(t.Connector).NullDeletes {
-		value = &tombstones{dec: value, keep: len(s.valueCols), rec: needRec}
+		value = &tombstones{dec: value, rec: needRec}
 	}
-	if len(s.keyCols) > 0 {
-		key, err = newDecoder(o.Get("key.format"), "key.", func(i int) bool { return isKey[i] }, o.Get("key.fields-prefix"), true)
+	if len(s.keyCols) == 0 {
+		return value, nil, nil
 	}
+	cfg = format.DecoderConfig{NeedRec: true, Bad: s.badKey}
+	for at, i := range keys {
+		if slices.Contains(s.src.Columns, i) {
+			cfg.Columns = append(cfg.Columns, at)
+		}
+		c := t.Columns[i]
+		c.Name = strings.TrimPrefix(c.Name, o.Get("key.fields-prefix"))
+		cfg.Schema.Fields = append(cfg.Schema.Fields, c)
+	}
+	key, err = s.decoder(o.Get("key.format"), "key.", cfg)
 	return value, key, err
+}
+
+// decoder makes the decoder of one format.
+func (s *sourceRun) decoder(name, prefix string, cfg format.DecoderConfig) (format.Decoder, error) {
+	f := format.Lookup(name)
+	if f == nil || f.NewDecoder == nil {
+		return nil, fmt.Errorf("table %s: format '%s' cannot be read", s.table.Name, name)
+	}
+	cfg.Options = s.options.Scoped(prefix+name+".", f.Options)
+	return f.NewDecoder(cfg)
 }

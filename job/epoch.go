@@ -15,11 +15,10 @@ import (
 // world.
 type epochs struct {
 	j     *Job
-	sinks int // sink subtasks that acknowledge
 	mu    sync.Mutex
+	sinks map[*opRun]bool // sink subtasks that have not ended: whether they acknowledged id
 	id    int64
-	acks  int
-	done  chan struct{} // closed when all sinks have acknowledged id
+	done  chan struct{} // closed when all of them have; nil between epochs
 	pos   []positions
 }
 
@@ -30,11 +29,13 @@ type positions struct {
 }
 
 func newEpochs(j *Job) *epochs {
-	e := &epochs{j: j}
+	e := &epochs{j: j, sinks: map[*opRun]bool{}}
 	for _, t := range j.tasks {
-		for _, n := range t.nodes {
-			if _, ok := n.Op.(*plan.Sink); ok {
-				e.sinks += t.par
+		for _, s := range t.subtasks {
+			for _, r := range s.order {
+				if _, ok := r.node.Op.(*plan.Sink); ok {
+					e.sinks[r] = false
+				}
 			}
 		}
 	}
@@ -67,12 +68,16 @@ func (e *epochs) end(stop <-chan struct{}, limit time.Duration) {
 	e.mu.Lock()
 	e.id++
 	id := e.id
-	e.acks, e.pos, e.done = 0, nil, make(chan struct{})
+	for r := range e.sinks {
+		e.sinks[r] = false
+	}
+	e.pos, e.done = nil, make(chan struct{})
 	done := e.done
+	e.complete()
 	e.mu.Unlock()
 	for _, t := range e.j.tasks {
 		for _, s := range t.subtasks {
-			if len(s.sources)+len(s.values) == 0 {
+			if len(s.sources)+len(s.values) == 0 || s.ended.Load() {
 				continue
 			}
 			select {
@@ -119,14 +124,33 @@ func (e *epochs) finish() {
 }
 
 // ack notes that a sink subtask has passed the marker.
-func (e *epochs) ack(id int64) {
+func (e *epochs) ack(r *opRun, id int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if id != e.id {
-		return
+	if id == e.id {
+		e.sinks[r] = true
+		e.complete()
 	}
-	if e.acks++; e.acks == e.sinks {
+}
+
+// leave notes that a sink subtask has ended, with its output prepared.
+func (e *epochs) leave(r *opRun) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.sinks, r)
+	e.complete()
+}
+
+// complete ends the wait when every sink subtask has acknowledged or ended. Call with mu held.
+func (e *epochs) complete() {
+	for _, acked := range e.sinks {
+		if !acked {
+			return
+		}
+	}
+	if e.done != nil {
 		close(e.done)
+		e.done = nil
 	}
 }
 
@@ -134,6 +158,9 @@ func (e *epochs) ack(id int64) {
 func (s *subtask) mark(id int64) error {
 	e := s.j.epochs
 	for _, src := range s.sources {
+		if src.closedOut {
+			continue // nothing follows the end, not even a marker
+		}
 		e.mu.Lock()
 		e.pos = append(e.pos, positions{src.reader, src.positions()})
 		e.mu.Unlock()

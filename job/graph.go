@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/build"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -202,7 +203,10 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 			if err != nil {
 				return fmt.Errorf("open table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
 			}
-			io.Writer = w
+			t := n.Op.(*plan.Sink).Table
+			if io.Writer, err = castSink(w, t, n.Schema, connector.Lookup(t.Connector).SinkMetadata, j.o.Env, j.dead.row(n, books)); err != nil {
+				return err
+			}
 		}
 	}
 	operator, err := build.Operator(j.ctx, j.p, n, io)

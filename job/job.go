@@ -213,8 +213,11 @@ func (j *Job) run() {
 func (j *Job) finish(err error) {
 	stopped := errors.Is(err, errStopped)
 	ctx := context.WithoutCancel(j.ctx)
-	if stopped {
+	switch {
+	case stopped:
 		err = j.commit(ctx)
+	case err == nil:
+		j.commitEnds(ctx)
 	}
 	if err != nil {
 		for _, s := range j.sinks {
@@ -231,6 +234,19 @@ func (j *Job) finish(err error) {
 	j.err = err
 	j.report = j.account(stopped)
 	close(j.done)
+}
+
+// commitEnds tells the outside world that the input was read to its end.
+func (j *Job) commitEnds(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for _, s := range j.sources {
+		for _, r := range s.runs {
+			if err := r.reader.Commit(ctx, r.positions()); err != nil {
+				j.o.Warn("positions were not committed: " + err.Error())
+			}
+		}
+	}
 }
 
 func (j *Job) closeAll() error {

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -80,6 +81,7 @@ type sourceRun struct {
 	now       func() int64
 	badRow    func(b *vec.Batch, row int, pos expr.Pos, err error) error
 	badRecord func(format.BadRecord) error
+	badKeys   []int64 // positions of records whose key was refused, since the last batch
 	command   func(func() error) // runs a function in the subtask's goroutine, between batches
 	newDecs   func(*sourceRun) (format.Decoder, format.Decoder, error)
 	maxFuture int64 // ms, 0: no limit
@@ -92,6 +94,7 @@ type sourceRun struct {
 	splits    []*splitRun
 	done      bool // no more splits will come
 	closedOut bool // the end was passed on
+	ends      map[string]connector.Position // of the splits read to their end
 	opened    int
 	ahead     int
 	wm        int64 // last emitted
@@ -226,6 +229,10 @@ func (s *sourceRun) stopped(r *splitRun) error {
 	if r.ended {
 		s.opened--
 		s.clock.setStatus(r.cs, splitFinished)
+		if s.ends == nil {
+			s.ends = map[string]connector.Position{}
+		}
+		s.ends[r.split.ID] = r.rd.Position()
 		if k, ok := r.dec.(interface{ SkippedRecords() int64 }); ok {
 			s.skipped.Add(k.SkippedRecords())
 		}
@@ -423,9 +430,12 @@ func (s *sourceRun) low() int64 {
 	return low
 }
 
-// positions returns where to go on reading each open split.
+// positions returns where to go on reading each split; of one read to its end, that end.
 func (s *sourceRun) positions() map[string]connector.Position {
-	out := map[string]connector.Position{}
+	out := maps.Clone(s.ends)
+	if out == nil {
+		out = map[string]connector.Position{}
+	}
 	for _, r := range s.splits {
 		out[r.split.ID] = r.position()
 	}

@@ -34,8 +34,7 @@ type splitRun struct {
 	reading bool // rec holds records not decoded yet
 	raw     *vec.Batch
 	rows    format.Rows
-	keyRaw  *vec.Batch
-	keyRows format.Rows
+	keys    keyRows
 	consts  []*vec.Vec // values of constCols
 	ctx     expr.EvalCtx
 
@@ -75,11 +74,7 @@ func (r *splitRun) open(ctx context.Context) error {
 		for _, c := range r.s.valueCols {
 			r.rows.Batch.Cols = append(r.rows.Batch.Cols, r.raw.Cols[c])
 		}
-		r.keyRaw = &vec.Batch{}
-		for _, c := range r.s.keyCols {
-			r.keyRaw.Cols = append(r.keyRaw.Cols, r.raw.Cols[c])
-		}
-		r.keyRows.Batch = r.keyRaw
+		r.keys.open(r.raw, r.s.keyCols)
 	}
 	if c, ok := r.dec.(format.Cutter); ok {
 		if f, ok := rd.(interface{ CutBy(func([]byte) int) }); ok {
@@ -240,41 +235,19 @@ func (r *splitRun) decode(ctx context.Context, maxRows int) (bool, error) {
 	return true, nil
 }
 
-// gatherKeys fills the columns that come from record keys, by the records the value rows came
-// from.
-func (r *splitRun) gatherKeys() error {
-	if r.keyDec == nil || r.rec.Keys == nil {
-		return nil
-	}
-	keys := r.rec.Keys
-	for k, rec := range r.rows.Rec {
-		one := format.Chunk{Data: keys.Data, Bounds: keys.Bounds[rec : rec+1], Origin: keys.Origin}
-		if keys.Positions != nil {
-			one.Positions = keys.Positions[rec : rec+1]
-		}
-		if err := r.keyDec.Decode(&one, &r.keyRows, k+1); err != nil {
-			return err
-		}
-		for _, c := range r.keyRaw.Cols {
-			if c.Len() == k { // a bad key was skipped: its columns are NULL
-				c.Resize(k + 1)
-				c.SetNull(k)
-			}
-		}
-	}
-	return nil
-}
-
 // project computes the output columns, watermarks and stamps of the decoded rows.
 func (r *splitRun) project() error {
 	s := r.s
 	n := r.raw.N
-	s.counters.RowsIn.Add(int64(n))
+	bad := map[int]bool{}
+	for _, row := range r.keys.bad { // its record was counted when it was refused
+		bad[row] = true
+	}
+	s.counters.RowsIn.Add(int64(n - len(bad)))
 	r.ctx.Batch, r.ctx.Errs = r.raw, r.ctx.Errs[:0]
 	cols := s.project.EvalAll(&r.ctx, r.raw)
 	r.out = vec.Batch{N: n, Cols: append(r.out.Cols[:0], cols...), Kinds: r.raw.Kinds,
 		Origin: r.raw.Origin, Pos: r.raw.Pos}
-	bad := map[int]bool{}
 	if err := s.refuse(r.raw, r.ctx.Errs, bad); err != nil {
 		return err
 	}

@@ -193,6 +193,9 @@ func (r *opRun) end(int) error {
 	if err := r.prepare(); err != nil {
 		return err
 	}
+	if _, ok := r.node.Op.(*plan.Sink); ok {
+		r.s.j.epochs.leave(r)
+	}
 	return r.out.end()
 }
 
@@ -211,7 +214,7 @@ func (r *opRun) pass(id int64) error {
 		return err
 	}
 	if _, ok := r.node.Op.(*plan.Sink); ok {
-		r.s.j.epochs.ack(id)
+		r.s.j.epochs.ack(r, id)
 		return nil
 	}
 	return r.out.epoch(id)

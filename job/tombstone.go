@@ -8,10 +8,9 @@ import (
 // tombstones decodes the values of an upsert table: a record without a value is the deletion of
 // its key, all others are left to the format.
 type tombstones struct {
-	dec  format.Decoder
-	keep int // columns of the value
-	rec  bool
-	run  format.Chunk
+	dec format.Decoder
+	rec bool // the number of each row's record is wanted
+	run format.Chunk
 }
 
 // Decode implements format.Decoder.

@@ -87,8 +87,7 @@ var hot = []struct {
 func compileHot(tb testing.TB, k int, fields []types.Field) *expr.Program {
 	env := &expr.Env{Zone: time.UTC}
 	col := func(i int) expr.Expr { return &expr.Column{Index: i, Name: fields[i].Name, T: fields[i].Type} }
-	var call func(fn string, args ...any) expr.Expr
-	call = func(fn string, args ...any) expr.Expr {
+	call := func(fn string, args ...any) expr.Expr {
 		es := make([]expr.Expr, len(args))
 		for i, a := range args {
 			switch a := a.(type) {

@@ -42,7 +42,7 @@ func splitURL(s []byte) (u urlParts, ok bool) {
 		start += 4
 	}
 	colon := bytes.IndexByte(s[start:end], ':')
-	if colon < 0 || bytes.IndexAny(s[start:start+colon], "/?#") >= 0 {
+	if colon < 0 || bytes.ContainsAny(s[start:start+colon], "/?#") {
 		return u, false
 	}
 	u.protocol = [2]int{start, start + colon}

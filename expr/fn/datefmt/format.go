@@ -363,7 +363,6 @@ type values struct {
 	days, year, month, day int
 	within, nanos          int64 // ms of the day, ns of the ms
 	offset                 int64 // of the zone, in ms
-	zone                   string
 }
 
 func (v *values) appendItem(dst []byte, it *item) []byte {

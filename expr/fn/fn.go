@@ -55,18 +55,20 @@ type want struct {
 	// def is the type that an untyped NULL becomes and, when cast is set, every argument.
 	def  types.Type
 	cast bool
+	// as is the type to suggest a CAST to for an argument that is not what it must be.
+	as string
 }
 
 // The usual parameters.
 var (
-	str     = want{name: "a character string", ok: types.Type.IsString, def: types.StringType}
+	str     = want{name: "a character string", ok: types.Type.IsString, def: types.StringType, as: "STRING"}
 	bin     = want{name: "a binary string", ok: types.Type.IsBinary, def: types.BytesType}
-	strBin  = want{name: "a character or binary string", ok: isStrBin, def: types.StringType}
-	numeric = want{name: "a number", ok: types.Type.IsNumeric, def: types.IntType}
-	double  = want{name: "a number", ok: types.Type.IsNumeric, def: types.DoubleType, cast: true}
+	strBin  = want{name: "a character or binary string", ok: isStrBin, def: types.StringType, as: "STRING"}
+	numeric = want{name: "a number", ok: types.Type.IsNumeric, def: types.IntType, as: "DOUBLE"}
+	double  = want{name: "a number", ok: types.Type.IsNumeric, def: types.DoubleType, cast: true, as: "DOUBLE"}
 	// integer takes any integer as INT; BIGINT is narrowed.
-	integer  = want{name: "an integer", ok: types.Type.IsInteger, def: types.IntType, cast: true}
-	long     = want{name: "an integer", ok: types.Type.IsInteger, def: types.BigIntType, cast: true}
+	integer  = want{name: "an integer", ok: types.Type.IsInteger, def: types.IntType, cast: true, as: "INT"}
+	long     = want{name: "an integer", ok: types.Type.IsInteger, def: types.BigIntType, cast: true, as: "BIGINT"}
 	boolean  = want{name: "BOOLEAN", ok: isKind(types.Boolean), def: types.BooleanType}
 	array    = want{name: "an ARRAY", ok: isKind(types.Array), def: types.ArrayType(types.IntType)}
 	mapping  = want{name: "a MAP", ok: isKind(types.Map), def: types.MapType(types.StringType, types.StringType)}
@@ -160,7 +162,11 @@ func check(r result, a expr.Args, ws []want) (expr.Signature, error) {
 		case t.Kind == types.Null:
 			out.Params[i] = w.def
 		case !w.ok(t):
-			return out, a.Mismatch(i, w.name)
+			err := a.Mismatch(i, w.name)
+			if w.as != "" && !t.IsNested() && t.Kind != types.Symbol {
+				err = err.WithHint("write CAST(%s AS %s)", a.Exprs[i], w.as)
+			}
+			return out, err
 		case w.cast:
 			out.Params[i] = w.def
 		default:

@@ -64,7 +64,7 @@ func inferDateFormat(a expr.Args) (expr.Signature, error) {
 }
 
 // stamp is a parameter of a timestamp.
-var stamp = want{name: "a string or timestamp", def: types.TimestampType(3), ok: types.Type.IsTimestamp}
+var stamp = want{name: "a string or timestamp", def: types.TimestampType(3), ok: types.Type.IsTimestamp, as: "TIMESTAMP"}
 
 const defaultPattern = "yyyy-MM-dd HH:mm:ss"
 

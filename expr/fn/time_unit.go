@@ -40,7 +40,7 @@ func unitOf(e expr.Expr) string {
 }
 
 // temporal is a parameter of DATE, TIME or a timestamp.
-var temporal = want{name: "a date or time", ok: types.Type.IsTemporal, def: types.TimestampType(3)}
+var temporal = want{name: "a date or time", ok: types.Type.IsTemporal, def: types.TimestampType(3), as: "TIMESTAMP"}
 
 // timeKernel makes a kernel of a function of local time: TIMESTAMP_LTZ is converted to the zone of
 // the session, DATE is midnight, TIME is on 1970-01-01.

@@ -17,6 +17,8 @@ import (
 // rowPrinter prints the rows of a bare SELECT.
 type rowPrinter interface {
 	rows(b *vec.Batch) error
+	// printed is the number of rows that close would show, with those shown already.
+	printed() int64
 	close() error
 }
 
@@ -102,6 +104,8 @@ func (p *tablePrinter) rows(b *vec.Batch) error {
 	return err
 }
 
+func (p *tablePrinter) printed() int64 { return p.table.Rows() }
+
 func (p *tablePrinter) close() error { return p.table.Close() }
 
 // encodedPrinter prints rows in a format, one a line.
@@ -133,6 +137,8 @@ func (p *encodedPrinter) rows(b *vec.Batch) error {
 	_, err := p.v.stdout.Write(p.buf)
 	return err
 }
+
+func (p *encodedPrinter) printed() int64 { return 0 }
 
 func (p *encodedPrinter) close() error { return nil }
 
@@ -232,6 +238,9 @@ func contains(list []int, x int) bool {
 	}
 	return false
 }
+
+// printed is 0: what a failed job adds up to is not a result.
+func (f *fold) printed() int64 { return 0 }
 
 func (f *fold) close() error {
 	b := *f.keep

@@ -270,7 +270,7 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 	v.mu.Lock()
 	p := v.printers[j]
 	v.mu.Unlock()
-	if p != nil {
+	if p != nil && (err == nil || p.printed() > 0) {
 		if e := p.close(); e != nil && err == nil {
 			v.warn(e.Error())
 		}

@@ -44,6 +44,9 @@ func NewTable(w io.Writer, s types.Schema, before ...string) *Table {
 	return t
 }
 
+// Rows is the number of rows added.
+func (t *Table) Rows() int64 { return t.rows }
+
 // Add adds a row. The first hundred are held back to find the widths.
 func (t *Table) Add(cells []string) error {
 	t.rows++

@@ -28,9 +28,27 @@ class Run:
     others: float    # cores that other programs took meanwhile
 
 
-def watch(pid, stop, peak):
-    while not stop.wait(0.1):
-        peak[0] = max(peak[0], machine.rss_mib(pid))
+class PeakMemory:
+    """The peak resident size of a process while the block runs, sampled: what the kernel keeps for
+    wait4 counts the memory of the program that started the process too."""
+
+    def __init__(self, pid):
+        self.pid, self.mib, self.stop = pid, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while True:
+            self.mib = max(self.mib, machine.peak_rss_mib(self.pid))
+            if self.stop.wait(0.02):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
 
 
 class Tidemark:
@@ -67,14 +85,17 @@ class Tidemark:
         busy, t0 = machine.busy(), time.perf_counter()
         with open(log, "wb") as out:
             p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            with PeakMemory(p.pid) as peak:
+                # WNOWAIT: the pid is not given away while the watcher reads it
+                os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+                wall = time.perf_counter() - t0
             _, status, used = os.wait4(p.pid, 0)
-        wall = time.perf_counter() - t0
         p.returncode = os.waitstatus_to_exitcode(status)
         if p.returncode:
             with open(log, errors="replace") as f:
                 raise BenchError(f"{self.name} exited with {p.returncode}: " + f.read()[-1500:])
         cpu = used.ru_utime + used.ru_stime
-        return Run(wall, cpu, used.ru_maxrss / 1024, max(0, (machine.busy() - busy - cpu) / wall))
+        return Run(wall, cpu, peak.mib, max(0, (machine.busy() - busy - cpu) / wall))
 
 
 class Decoder(Tidemark):
@@ -138,14 +159,8 @@ class Flink:
 
     def measure(self, session, insert):
         tm = int(self.script("pid", "tm"))
-        stop, peak = threading.Event(), [0]
-        watcher = threading.Thread(target=watch, args=(tm, stop, peak))
-        watcher.start()
-        try:
+        with PeakMemory(tm) as peak:
             cpu, busy, t0 = machine.cpu_seconds(tm), machine.busy(), time.perf_counter()
             job = session.wait(session.submit(insert))
             cpu, wall = machine.cpu_seconds(tm) - cpu, time.perf_counter() - t0
-        finally:
-            stop.set()
-            watcher.join()
-        return Run(job["duration"] / 1000, cpu, peak[0], max(0, (machine.busy() - busy - cpu) / wall))
+        return Run(job["duration"] / 1000, cpu, peak.mib, max(0, (machine.busy() - busy - cpu) / wall))

@@ -14,11 +14,12 @@ def cpu_seconds(pid):
     return (int(x[11]) + int(x[12])) / TICK
 
 
-def rss_mib(pid):
+def peak_rss_mib(pid):
+    """The highest resident size since the process began its program, 0 when it has ended."""
     try:
         with open(f"/proc/{pid}/status") as f:
             for line in f:
-                if line.startswith("VmRSS:"):
+                if line.startswith("VmHWM:"):
                     return int(line.split()[1]) / 1024
     except OSError:
         pass

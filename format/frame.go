@@ -36,3 +36,11 @@ type Cutter interface {
 	// that consists of whole records; 0 if the first one is not whole.
 	Complete(data []byte) int
 }
+
+// Counter is implemented by decoders that leave out records without giving them to
+// DecoderConfig.Bad. Both numbers only grow.
+type Counter interface {
+	// Counts returns the records skipped since errors are to be ignored, and those that are
+	// not rows by nature: empty lines, tombstones, comments.
+	Counts() (skipped, blank int64)
+}

@@ -2,6 +2,7 @@ package csv
 
 import (
 	"bytes"
+	"strconv"
 
 	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/format/strcol"
@@ -119,7 +120,8 @@ func (d *Decoder) storeSimple(c *column, row int, data []byte, v value, text []b
 		if len(text) > 60 {
 			text = append(text[:57:57], "..."...)
 		}
-		return "it cannot be read as " + c.typ.WithNullable(true).String() + ": '" + string(text) + "'"
+		return "it cannot be read as " + c.typ.WithNullable(true).String() + ": " +
+			strconv.Quote(string(text))
 	}
 	return ""
 }

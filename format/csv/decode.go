@@ -14,7 +14,7 @@ import (
 type Decoder struct {
 	scanner
 	// Skipped counts the records that ignore-parse-errors dropped, Blank tombstones and
-	// comments.
+	// records that are comments.
 	Skipped, Blank int64
 
 	conf    format.DecoderConfig
@@ -42,6 +42,9 @@ func NewDecoder(c format.DecoderConfig) (*Decoder, error) {
 	}
 	return d, nil
 }
+
+// Counts implements format.Counter.
+func (d *Decoder) Counts() (skipped, blank int64) { return d.Skipped, d.Blank }
 
 var bom = []byte("\xef\xbb\xbf")
 
@@ -85,13 +88,12 @@ func (d *Decoder) lines(c *format.Chunk, out *format.Rows, maxRows int) error {
 		}
 	}
 	for c.Next < len(data) && b.N < maxRows {
-		at := c.Next
 		if d.comments {
-			if c.Next = d.comment(data, at); c.Next > at {
-				d.Blank++
-				continue
+			if c.Next = d.comment(data, c.Next); c.Next == len(data) {
+				break
 			}
 		}
+		at := c.Next
 		next, ok := d.record(data, at, b.N)
 		c.Next = next
 		if ok {
@@ -121,12 +123,8 @@ func (d *Decoder) records(c *format.Chunk, out *format.Rows, maxRows int) error 
 		if bytes.HasPrefix(data[i:], bom) {
 			i += len(bom)
 		}
-		for d.comments {
-			next := d.comment(data, i)
-			if next == i {
-				break
-			}
-			i = next
+		if d.comments {
+			i = d.comment(data, i)
 		}
 		if i == end && end > at {
 			d.Blank++ // nothing but comments
@@ -206,7 +204,7 @@ func (d *Decoder) surplus(data []byte, i int) (next int, ok bool) {
 		return d.skip(data, i), true
 	}
 	v := d.next(data, i)
-	if d.trailing && v.is(last) && v.err == fine && v.start == v.end && !v.is(quoted) {
+	if d.trailing && v.is(last) && v.err == fine && len(bytes.TrimSpace(data[v.start:v.end])) == 0 {
 		return v.next, true
 	}
 	d.badText, d.badCol = fmt.Sprintf("the record has more than %d values", len(d.columns)), -1

@@ -188,8 +188,10 @@ func (s *scanner) plainValue(data []byte, i int) value {
 			if i+1 == len(data) {
 				return v.opened(i+1, escapeAtEnd)
 			}
-			s.text = append(s.text, unescaped(data[i+1]))
-			i += 2
+			if i++; data[i] < utf8.RuneSelf {
+				s.text = append(s.text, unescaped(data[i]))
+				i++
+			}
 			from = i
 		case c >= utf8.RuneSelf:
 			if i = s.rune(data, i, &v); v.err != fine {
@@ -274,12 +276,15 @@ func (s *scanner) quotedValue(data []byte, i int) value {
 			s.text = s.text[:0]
 		}
 		s.text = append(s.text, data[from:i]...)
-		c := data[i+1]
-		if int(data[i]) == s.escape {
-			c = unescaped(c)
+		escaped := int(data[i]) == s.escape
+		if i++; data[i] < utf8.RuneSelf {
+			c := data[i]
+			if escaped {
+				c = unescaped(c)
+			}
+			s.text = append(s.text, c)
+			i++
 		}
-		s.text = append(s.text, c)
-		i += 2
 		from = i
 	}
 }
@@ -333,13 +338,15 @@ func lineAfter(data []byte, i int) int {
 	return lineEnd(data, i+n)
 }
 
-// comment returns the end of the comment line at i, or i if there is none.
+// comment returns where the record that starts at i or behind it begins, where comments are allowed:
+// white space, empty lines and lines that start with # come before it.
 func (s *scanner) comment(data []byte, i int) int {
-	for k := i; k < len(data); k++ {
-		switch data[k] {
-		case ' ', '\t':
-		case '#':
-			return lineAfter(data, k)
+	for i < len(data) {
+		switch c := data[i]; {
+		case c == '#':
+			i = lineAfter(data, i)
+		case c <= ' ':
+			i++
 		default:
 			return i
 		}
@@ -356,9 +363,8 @@ func (s *scanner) Complete(data []byte) int {
 	at := 0
 	for at < end {
 		if s.comments {
-			if next := s.comment(data[:end], at); next > at {
-				at = next
-				continue
+			if at = s.comment(data[:end], at); at == end {
+				break
 			}
 		}
 		i := at

@@ -114,6 +114,31 @@ func cpu() int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
+func BenchmarkEncode(b *testing.B) {
+	const rows = 2048
+	s := formattest.ParseSchema(bidSchema)
+	d := decoder(b, s, []int{0, 1, 2, 3, 4, 5, 6}, option.Values{})
+	batch := vec.NewBatch(s)
+	if err := d.Decode(&format.Chunk{Data: bids(rows)}, &format.Rows{Batch: batch}, rows); err != nil {
+		b.Fatal(err)
+	}
+	e, err := json.NewEncoder(format.EncoderConfig{Schema: s, Delimiter: "\n"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var out format.Encoded
+	b.ReportAllocs()
+	start := cpu()
+	for b.Loop() {
+		out.Reset()
+		if err := e.Encode(&out, batch); err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(len(out.Data)))
+	}
+	b.ReportMetric(float64(cpu()-start)/float64(b.N*rows), "cpu-ns/record")
+}
+
 type bid struct {
 	Auction  int64  `json:"auction"`
 	Bidder   int64  `json:"bidder"`

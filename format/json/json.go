@@ -66,6 +66,9 @@ func NewDecoder(c format.DecoderConfig) (*Decoder, error) {
 	return &Decoder{conf: c, ignore: opts.IgnoreErrors, reader: r}, nil
 }
 
+// Counts implements format.Counter.
+func (d *Decoder) Counts() (skipped, blank int64) { return d.Skipped, d.Blank }
+
 // Decode implements format.Decoder.
 func (d *Decoder) Decode(c *format.Chunk, out *format.Rows, maxRows int) error {
 	b := out.Batch

@@ -3,6 +3,8 @@ package jsonrow
 import (
 	"math"
 	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/tidemark-stream/tidemark/format/spell"
 	"github.com/tidemark-stream/tidemark/types"
@@ -24,7 +26,7 @@ func (r *Reader) compact(dst, src []byte) []byte {
 				end++
 			}
 			r.text = unescape(r.text[:0], src[i+1:end])
-			dst = AppendString(dst, r.text)
+			dst = appendString(dst, r.text, false)
 			i = end + 1
 		case c == '-' || c-'0' <= 9:
 			end := i + 1
@@ -88,16 +90,21 @@ func appendExact(dst, tok []byte) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// AppendString appends s as a JSON string with Jackson's choice of escapes. Bytes that are not
-// UTF-8 become the replacement character.
-func AppendString(dst, s []byte) []byte {
+// AppendString appends s as a JSON string as Jackson writes bytes: characters beyond the basic
+// plane are escaped as two surrogates. Bytes that are not UTF-8 become the replacement character.
+func AppendString(dst, s []byte) []byte { return appendString(dst, s, true) }
+
+// appendString is AppendString; wide says whether characters beyond the basic plane are escaped,
+// which Jackson does when it writes bytes but not when it prints a tree.
+func appendString(dst, s []byte, wide bool) []byte {
 	dst = append(dst, '"')
 	for {
-		i := plainText(s)
+		i := plainText(s, wide)
 		dst = append(dst, s[:i]...)
 		if s = s[i:]; len(s) == 0 {
 			return append(dst, '"')
 		}
+		n := 1
 		switch c := s[0]; c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
@@ -112,12 +119,21 @@ func AppendString(dst, s []byte) []byte {
 		case '\t':
 			dst = append(dst, '\\', 't')
 		default:
-			if c >= ' ' {
+			var r rune
+			if r, n = utf8.DecodeRune(s); r >= 0x10000 {
+				hi, lo := utf16.EncodeRune(r)
+				dst = appendEscape(appendEscape(dst, hi), lo)
+			} else if r == utf8.RuneError {
 				dst = append(dst, "\xef\xbf\xbd"...)
-				break
+			} else {
+				dst = appendEscape(dst, r)
 			}
-			dst = append(dst, '\\', 'u', '0', '0', upperHex[c>>4], upperHex[c&15])
 		}
-		s = s[1:]
+		s = s[n:]
 	}
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	return append(dst, '\\', 'u', upperHex[r>>12&15], upperHex[r>>8&15], upperHex[r>>4&15],
+		upperHex[r&15])
 }

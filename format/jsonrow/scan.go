@@ -57,12 +57,13 @@ func plain(data []byte, i int) int {
 	return i
 }
 
-// plainText returns the length of the start of s that a JSON string can hold as it is.
-func plainText(s []byte) int {
+// plainText returns the length of the start of s that a JSON string can hold as it is. wide makes
+// characters beyond the basic plane no part of that.
+func plainText(s []byte, wide bool) int {
 	i := plain(s, 0)
 	for i < len(s) && s[i] >= utf8.RuneSelf {
 		c, n := utf8.DecodeRune(s[i:])
-		if c == utf8.RuneError && n <= 1 {
+		if c == utf8.RuneError && n <= 1 || wide && n == 4 {
 			return i
 		}
 		i = plain(s, i+n)

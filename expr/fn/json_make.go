@@ -98,7 +98,7 @@ func quoteJSON(dst, s []byte) []byte {
 	return append(dst, '"')
 }
 
-// inferMake checks that values have JSON forms; keywords pass.
+// inferMake checks that values have JSON forms; the keyword of ON NULL may come first.
 func inferMake(r result, least, most int) inferFunc {
 	return func(a expr.Args) (expr.Signature, error) {
 		if err := a.Count(least, most); err != nil {
@@ -111,7 +111,7 @@ func inferMake(r result, least, most int) inferFunc {
 			switch {
 			case t.Kind == types.Null:
 				s.Params[i] = types.StringType
-			case t.Kind != types.Symbol && jsonWriter(t) == nil:
+			case (i > 0 || t.Kind != types.Symbol) && jsonWriter(t) == nil:
 				return s, a.Mismatch(i, "a string, number, boolean, binary string, timestamp, ARRAY, ROW or MAP with string keys")
 			}
 		}

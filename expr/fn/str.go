@@ -170,6 +170,9 @@ func repeat(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 		ctx.Fail(i, errf("REPEAT: the result has %d bytes, more than %d", len(s)*n, maxText))
 		return
 	}
+	if len(s) == 0 {
+		n = 0
+	}
 	buf := out.BeginBytes()
 	for ; n > 0; n-- {
 		buf = append(buf, s...)

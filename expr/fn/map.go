@@ -161,36 +161,38 @@ func inferStrToMap(a expr.Args) (expr.Signature, error) {
 // splitter finds the next separator in s: its first byte and the one after the last, or -1.
 type splitter func(s []byte) (from, to int)
 
+// newSplitter reads a regular expression; most are plain text.
+func newSplitter(p string) (splitter, error) {
+	if p != "" && !hasMeta(p) {
+		sep := []byte(p)
+		return func(s []byte) (from, to int) {
+			at := bytes.Index(s, sep)
+			return at, at + len(sep)
+		}, nil
+	}
+	re, err := regex.Compile(p)
+	if err != nil {
+		return nil, err
+	}
+	return func(s []byte) (from, to int) {
+		m := re.Find(s, 0)
+		if m != nil && m[1] == 0 && len(s) > 0 {
+			m = re.Find(s, 1) // an empty match at the start splits nothing
+		}
+		if m == nil {
+			return -1, -1
+		}
+		return m[0], m[1]
+	}, nil
+}
+
 // splitAt makes the splitter of argument k, or of def where it is not given.
 func splitAt(c *expr.Call, k int, def string) func(args []*vec.Vec, i int) splitter {
 	pattern, constant := def, true
 	if k < len(c.Args) {
 		pattern, constant = expr.ConstString(c.Args[k])
 	}
-	if constant && pattern != "" && !hasMeta(pattern) {
-		sep := []byte(pattern)
-		s := func(s []byte) (from, to int) {
-			at := bytes.Index(s, sep)
-			return at, at + len(sep)
-		}
-		return func([]*vec.Vec, int) splitter { return s }
-	}
-	known := newCache(func(p string) (splitter, error) {
-		re, err := regex.Compile(p)
-		if err != nil {
-			return nil, err
-		}
-		return func(s []byte) (from, to int) {
-			m := re.Find(s, 0)
-			if m != nil && m[1] == 0 && len(s) > 0 {
-				m = re.Find(s, 1) // an empty match at the start splits nothing
-			}
-			if m == nil {
-				return -1, -1
-			}
-			return m[0], m[1]
-		}, nil
-	})
+	known := newCache(newSplitter)
 	if constant {
 		s, _ := known.get([]byte(pattern))
 		return func([]*vec.Vec, int) splitter { return s }

@@ -60,16 +60,24 @@ func classSize(c int) int {
 	return 16 << (c / 2)
 }
 
-func perChunk(c int) uint64 { return uint64(max(1, chunkBytes/classSize(c))) }
+// chunkShift is log2 of the blocks of a chunk, by class.
+var chunkShift = func() (shift [classes]uint8) {
+	for c := range shift {
+		shift[c] = uint8(max(0, bits.Len(uint(chunkBytes/classSize(c)))-1))
+	}
+	return shift
+}()
+
+func perChunk(c int) uint64 { return 1 << chunkShift[c] }
 
 // first is the number of blocks of a class's first chunk; small stores stay small.
 const firstBlocks = 8
 
 // block returns the memory of a block.
 func (b *Blob) block(c int, n uint64) []byte {
-	per, size := perChunk(c), classSize(c)
-	w := b.classes[c].chunks[n/per]
-	at := int(n%per) * size
+	shift, size := chunkShift[c], classSize(c)
+	w := b.classes[c].chunks[n>>shift]
+	at := int(n&(1<<shift-1)) * size
 	return unsafe.Slice((*byte)(unsafe.Pointer(&w[at/8])), size)
 }
 

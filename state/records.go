@@ -34,6 +34,7 @@ type Records struct {
 	limit  uint32 // the end of the room in the current chunk
 	free   uint32 // the first freed record; the next is in its word 0
 	count  int
+	expect int // how many records the first chunk is to hold
 }
 
 func (r *Records) init(mem *Memory, stride int) {
@@ -92,7 +93,8 @@ func (r *Records) more() {
 	n := len(r.Chunks)
 	if n == 0 {
 		// The first record's room stays empty, so that no record has address 0.
-		r.Chunks = append(r.Chunks, r.mem.alloc(min(firstRecords*int(r.stride), chunkWords), false))
+		size := min(max(firstRecords, r.expect+1)*int(r.stride), chunkWords)
+		r.Chunks = append(r.Chunks, r.mem.alloc(size, false))
 		r.next, r.limit = r.stride, uint32(len(r.Chunks[0]))
 		return
 	}

@@ -42,13 +42,23 @@ func (t *Table) Layout() *Layout { return t.layout }
 func (t *Table) index(slots int) {
 	t.idx = t.mem.alloc(slots, true)
 	t.mask = uint32(slots - 1)
-	t.room = slots/4*3 - t.count
+	t.room = capacity(slots) - t.count
+}
+
+// capacity is the number of keys that an index holds: three quarters of its slots, but half of them
+// while it is small enough that walks cost more than memory.
+func capacity(slots int) int {
+	if slots <= 1<<18 {
+		return slots / 2
+	}
+	return slots / 4 * 3
 }
 
 // Expect makes room for n keys at once.
 func (t *Table) Expect(n int) {
+	t.expect = n
 	slots := len(t.idx)
-	for slots/4*3 < n {
+	for capacity(slots) < n {
 		slots *= 2
 	}
 	if slots > len(t.idx) {
@@ -80,11 +90,20 @@ func (t *Table) Upsert(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub,
 // Find is Upsert without adding: recs[k] is 0 where there is no such key.
 func (t *Table) Find(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, false) }
 
-// probe works in two passes. The first only loads the home slots, so that their cache misses
-// overlap; the second then mostly finds the slot it needs at hand, and its loads of records
-// overlap in turn as long as the guess (first slot is the one) holds.
+// probe works in three passes. The first only loads the home slots, so that their cache misses
+// overlap. The second, with these lines at hand, walks on to the slot of the right hash. The third
+// compares the records, whose loads overlap again as long as the guess holds that keys of equal
+// hash are equal.
 func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
 	stride := e.Layout.words
+	if stride == 1 && len(recs) > 0 {
+		// Without key columns there is one key.
+		recs[0] = t.lookup(e.words[:1], e, add)
+		for k := range recs {
+			recs[k] = recs[0]
+		}
+		return
+	}
 	cand := e.cand[:len(recs)]
 	idx, mask := t.idx, t.mask
 	words := e.words
@@ -94,10 +113,22 @@ func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
 			cand[k] = idx[uint32(words[w])&mask]
 			w += stride
 		}
+		w = 0
+		for k, s := range cand {
+			if h := uint32(words[w]); uint32(s>>32) != h && s != 0 {
+				cand[k] = walk(idx, mask, h)
+			}
+			w += stride
+		}
 	} else {
 		sub = sub[:len(cand)]
 		for k := range cand {
 			cand[k] = idx[uint32(words[int(sub[k])*stride])&mask]
+		}
+		for k, s := range cand {
+			if h := uint32(words[int(sub[k])*stride]); uint32(s>>32) != h && s != 0 {
+				cand[k] = walk(idx, mask, h)
+			}
 		}
 	}
 	// Without strings over inlineBytes in the batch, keys are equal where their words are: a
@@ -127,6 +158,15 @@ func (t *Table) probe(e *Encoder, sub []int32, recs []uint32, add bool) {
 			continue
 		}
 		recs[k] = t.lookup(w, e, add)
+	}
+}
+
+// walk returns the first slot after the home of h that is empty or has that hash.
+func walk(idx []uint64, mask, h uint32) uint64 {
+	for i := (h + 1) & mask; ; i = (i + 1) & mask {
+		if s := idx[i]; s == 0 || uint32(s>>32) == h {
+			return s
+		}
 	}
 }
 
@@ -384,7 +424,7 @@ func (t *Table) Reset() {
 		return
 	}
 	clear(t.idx)
-	t.room = len(t.idx) / 4 * 3
+	t.room = capacity(len(t.idx))
 }
 
 // Release gives all memory back. The table must not be used any more.

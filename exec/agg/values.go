@@ -37,7 +37,9 @@ type valueSpec struct {
 	chainAt   int
 
 	enc     *state.Encoder
-	masks   []uint64
+	masks   []uint64 // of the rows at hand; own is memory for them
+	own     []uint64
+	maskOf  *Input // what masks were computed of, where they can be shared
 	entries []uint32
 	events  []events // by filter
 	dead    []uint32
@@ -174,7 +176,11 @@ type heapSlot struct {
 // addValues adds the rows of in to a set of values and tells the consumers.
 func (s *Set) addValues(v *valueSpec, i int, st *Store, in *Input) {
 	vs := st.vals[i]
-	in = v.mask(in)
+	var last *valueSpec
+	if i > 0 {
+		last = s.values[i-1]
+	}
+	in = v.mask(in, last)
 	n := len(in.Rows)
 	if n == 0 {
 		return
@@ -211,29 +217,29 @@ func (s *Set) index(v *valueSpec) int {
 	panic("BUG: unknown set of values")
 }
 
-// mask computes for each row the filters that let it through and leaves out rows without any.
-func (v *valueSpec) mask(in *Input) *Input {
-	n := len(in.Rows)
-	v.masks = sized(v.masks, n)
+// mask computes for each row the filters that let it through and leaves out rows without any. A
+// set with the same filters over the same rows as the one before, last, takes its masks.
+func (v *valueSpec) mask(in *Input, last *valueSpec) *Input {
+	always := slices.Contains(v.filters, -1)
+	if last != nil && last.maskOf == in && always && slices.Equal(v.filters, last.filters) {
+		v.masks, v.maskOf = last.masks, in
+		return in
+	}
+	v.own = sized(v.own, len(in.Rows))
+	v.masks = v.own
+	v.maskOf = nil
 	clear(v.masks)
-	always := uint64(0)
 	for b, f := range v.filters {
-		bit := uint64(1) << b
 		if f < 0 {
-			always |= bit
+			for k := range v.masks {
+				v.masks[k] |= 1 << b
+			}
 			continue
 		}
-		col := in.Cols[f]
-		for k, r := range in.Rows {
-			if col.Bool[r] && (col.Valid == nil || col.Valid.Get(int(r))) {
-				v.masks[k] |= bit
-			}
-		}
+		setMask(v.masks, in.Cols[f], in.Rows, b)
 	}
-	if always != 0 {
-		for k := range v.masks {
-			v.masks[k] |= always
-		}
+	if always {
+		v.maskOf = in
 		return in
 	}
 	out := &v.in
@@ -254,6 +260,27 @@ func (v *valueSpec) mask(in *Input) *Input {
 		v.res.Neg = out.Neg
 	}
 	return &v.res
+}
+
+// setMask sets bit b of the masks of the rows in which f is true.
+func setMask(masks []uint64, f *vec.Vec, rows []int32, b int) {
+	v := f.Bool
+	masks = masks[:len(rows)]
+	if f.Valid == nil {
+		for k, r := range rows {
+			x := uint64(0)
+			if v[r] {
+				x = 1
+			}
+			masks[k] |= x << (b & 63)
+		}
+		return
+	}
+	for k, r := range rows {
+		if f.Valid.Get(int(r)) && v[r] {
+			masks[k] |= 1 << b
+		}
+	}
 }
 
 func sized[T any](s []T, n int) []T {
@@ -440,7 +467,8 @@ func (s *Set) mergeValues(v *valueSpec, i int, dst, src *Store, d, sr []uint32) 
 			to.t.UpsertLead(from.t, ids[:m], v.lead, v.entries)
 			v.clearEvents()
 			if !v.counted {
-				v.masks = sized(v.masks, m)
+				v.own = sized(v.own, m)
+				v.masks, v.maskOf = v.own, nil
 				for j := range v.masks {
 					v.masks[j] = from.t.At(ids[j])[n]
 				}

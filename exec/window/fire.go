@@ -184,6 +184,7 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 			continue
 		}
 		sl.merged = true
+		o.expect = sl.st.R.Len()
 		_ = eachBlock(sl.st, &ids, func(ids []uint32) error {
 			o.run.T.UpsertFrom(sl.st.T, ids, recs[:len(ids)])
 			for k, id := range ids {

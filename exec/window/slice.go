@@ -32,6 +32,8 @@ type sliceList struct {
 	l    *state.Layout
 	// extra words before the accumulators.
 	extra int
+	// expect is the number of keys of a recent slice.
+	expect int
 }
 
 // find returns the open slice of an interval, and where it is or belongs.
@@ -61,6 +63,7 @@ func before(s *slice, start, end int64) bool {
 // insert adds sl at position i.
 func (s *sliceList) insert(i int, sl *slice) {
 	sl.st = s.store()
+	sl.st.T.Expect(s.expect)
 	s.list = append(s.list, nil)
 	copy(s.list[i+1:], s.list[i:])
 	s.list[i] = sl
@@ -81,6 +84,7 @@ const poolMax = 8
 
 // give takes a store back.
 func (s *sliceList) give(st *agg.Store) {
+	s.expect = st.R.Len()
 	if len(s.pool) >= poolMax {
 		st.Release()
 		return

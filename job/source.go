@@ -81,7 +81,7 @@ type sourceRun struct {
 	now       func() int64
 	badRow    func(b *vec.Batch, row int, pos expr.Pos, err error) error
 	badRecord func(format.BadRecord) error
-	badKeys   []int64 // positions of records whose key was refused, since the last batch
+	badKeys   []int64            // positions of records whose key was refused, since the last batch
 	command   func(func() error) // runs a function in the subtask's goroutine, between batches
 	newDecs   func(*sourceRun) (format.Decoder, format.Decoder, error)
 	maxFuture int64 // ms, 0: no limit
@@ -92,8 +92,8 @@ type sourceRun struct {
 
 	out       op.Output
 	splits    []*splitRun
-	done      bool // no more splits will come
-	closedOut bool // the end was passed on
+	done      bool                          // no more splits will come
+	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end
 	opened    int
 	ahead     int
@@ -233,9 +233,6 @@ func (s *sourceRun) stopped(r *splitRun) error {
 			s.ends = map[string]connector.Position{}
 		}
 		s.ends[r.split.ID] = r.rd.Position()
-		if k, ok := r.dec.(interface{ SkippedRecords() int64 }); ok {
-			s.skipped.Add(k.SkippedRecords())
-		}
 		if err := r.close(); err != nil {
 			return err
 		}

@@ -36,6 +36,7 @@ type splitRun struct {
 	rows    format.Rows
 	keys    keyRows
 	consts  []*vec.Vec // values of constCols
+	skipped int64      // bad records that the decoder has passed over
 	ctx     expr.EvalCtx
 
 	out    vec.Batch // projected and stamped
@@ -215,6 +216,11 @@ func (r *splitRun) decode(ctx context.Context, maxRows int) (bool, error) {
 	if r.rec.Chunk.Done() {
 		r.reading = false
 	}
+	if c, ok := r.dec.(format.Counter); ok {
+		n, _ := c.Counts()
+		r.s.skipped.Add(n - r.skipped)
+		r.skipped = n
+	}
 	if err := r.gatherKeys(); err != nil {
 		return false, err
 	}
@@ -371,7 +377,7 @@ func (r *splitRun) park() error {
 		r.stamps = r.out.Stamps
 	}
 	r.split.Position = r.resume()
-	r.raw, r.dec, r.keyDec, r.rec = nil, nil, nil, connector.Records{}
+	r.raw, r.dec, r.keyDec, r.rec, r.skipped = nil, nil, nil, connector.Records{}, 0
 	return r.close()
 }
 

@@ -2,85 +2,10 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"strings"
-	"syscall"
-
-	"github.com/spf13/cobra"
 
 	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
-	"github.com/tidemark-stream/tidemark/internal/version"
+	"github.com/tidemark-stream/tidemark/internal/cli"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	root := command()
-	if err := root.ExecuteContext(ctx); err != nil {
-		var quiet *quietError
-		if !errors.As(err, &quiet) {
-			fmt.Fprintln(os.Stderr, "error: "+err.Error())
-		}
-		os.Exit(1)
-	}
-}
-
-// quietError is an error whose text was printed already.
-type quietError struct{ err error }
-
-func (e *quietError) Error() string { return e.err.Error() }
-
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use:   "tidemark",
-		Short: "Run the SQL of Apache Flink on streams and files",
-		Long: `Tidemark runs the SQL of Apache Flink: event time, windows, state and corrected results,
-in one program without a cluster.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Version:       version.String(),
-	}
-	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand())
-	return root
-}
-
-// settings are the flags that every command which reads a script has.
-type settings struct {
-	set    []string
-	define []string
-}
-
-func (s *settings) flags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&s.set, "set", nil, "set a configuration key, as SET in the script would; wins over the script (`key=value`)")
-	c.Flags().StringArrayVar(&s.define, "define", nil, "replace ${NAME} in the script (`NAME=VALUE`)")
-}
-
-// pairs reads key=value arguments.
-func pairs(flag string, list []string) (map[string]string, error) {
-	out := map[string]string{}
-	for _, kv := range list {
-		k, v, ok := strings.Cut(kv, "=")
-		if !ok || k == "" {
-			return nil, fmt.Errorf("--%s wants key=value, not %q", flag, kv)
-		}
-		out[strings.TrimSpace(k)] = v
-	}
-	return out, nil
-}
-
-// readScript returns the text of a file, or of standard input for "-".
-func readScript(path string) (string, error) {
-	if path == "-" {
-		b, err := readAll(os.Stdin)
-		return string(b), err
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return string(b), nil
-}
+func main() { os.Exit(cli.Main()) }

@@ -39,7 +39,7 @@ var meet = [][2]string{{"sql", "exec"}, {"exec", "sql"}, {"sql", "job"}, {"sql",
 var clients = map[string]string{
 	"github.com/twmb/franz-go":       "connector/kafka",
 	"github.com/apache/arrow-go":     "vec/arrowvec",
-	"github.com/spf13/cobra":         "cmd/tidemark",
+	"github.com/spf13/cobra":         "internal/cli",
 	"github.com/klauspost/compress":  "connector/file",
 	"github.com/DataDog/sketches-go": "exec/agg",
 }

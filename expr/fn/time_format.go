@@ -1,7 +1,9 @@
 package fn
 
 import (
+	"bytes"
 	"math"
+	"strconv"
 
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/expr/fn/datefmt"
@@ -232,11 +234,28 @@ func compileUnixTimestamp(ctx *expr.CompileCtx, c *expr.Call) (expr.Kernel, erro
 	}), nil
 }
 
+// sameDay reports that a date that was read from s has the day that s says: February 30th must not
+// roll over.
+func sameDay(s []byte, d int32) bool {
+	_, _, day := types.CivilFromDays(d)
+	if day > 3 {
+		return true // days roll over to the first three only
+	}
+	if k := bytes.IndexByte(s, ' '); k > 0 {
+		s = s[:k]
+	}
+	if bytes.Count(s, []byte("-")) < 2 {
+		return true
+	}
+	n, err := strconv.Atoi(string(types.TrimSpace(s[bytes.LastIndexByte(s, '-')+1:])))
+	return err == nil && n == day
+}
+
 func compileToDate(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 	if len(c.Args) == 1 {
 		return expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 			d, ok := types.ParseDate(text(args, 0, i))
-			if !ok {
+			if !ok || !sameDay(text(args, 0, i), d) {
 				out.SetNull(i)
 				return
 			}

@@ -294,10 +294,16 @@ func (t *Table) insert(i uint32, w []uint64, str []bool, buf []byte, from *Blob)
 	rec := t.Alloc()
 	t.idx[i] = uint64(uint32(w[0]))<<32 | uint64(rec)
 	r := t.At(rec)
-	flags := r[0]
-	copy(r, w)
-	r[0] = w[0]&keyBits | flags
-	copy(r[len(w):], t.init0)
+	// Loops: the copies are of a few words, for which a call costs more.
+	r[0] |= w[0] & keyBits
+	n := 1
+	for ; n < len(w); n++ {
+		r[n] = w[n]
+	}
+	for _, x := range t.init0 {
+		r[n] = x
+		n++
+	}
 	if str != nil {
 		for k := 1; k < len(w); k++ {
 			size := uint64(uint32(w[k-1]))

@@ -257,9 +257,8 @@ type dequeOut struct {
 
 func (o *dequeOut) emit(st *Store, recs []uint32, out *vec.Vec, at int) error {
 	off := o.set.offset(o.slot)
-	q := o.set.slots[o.slot].(*deque)
 	for k, r := range recs {
-		w := q.front(st, r, off)
+		w := *st.word(r, off+dequeFront)
 		switch out.Phys {
 		case types.PI64:
 			out.I64[at+k] = int64(w)

@@ -292,8 +292,7 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 				none++ // in the gap of a hop
 				continue
 			}
-			cur = new(slice)
-			*cur = ghost
+			cur = o.open(&ghost)
 			o.insert(at, cur)
 			o.opened(cur)
 		}

@@ -136,7 +136,7 @@ func (o *Agg) fireTumbles(due, stamp int64) error {
 				start = o.start(sl.end)
 			}
 			err = o.emitter.emit(o.set, sl.st, start, sl.end, stamp, o.n.InputRetracts)
-			o.give(sl.st)
+			o.done(sl)
 		default:
 			kept = append(kept, o.list[i])
 			o.minDue = min(o.minDue, sl.first)
@@ -184,6 +184,7 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 			continue
 		}
 		sl.merged = true
+		o.closed(sl)
 		o.expect = sl.st.R.Len()
 		_ = eachBlock(sl.st, &ids, func(ids []uint32) error {
 			o.run.T.UpsertFrom(sl.st.T, ids, recs[:len(ids)])

@@ -27,9 +27,11 @@ type slice struct {
 type sliceList struct {
 	list []*slice
 	pool []*agg.Store
-	set  *agg.Set
-	mem  *state.Memory
-	l    *state.Layout
+	// spare is memory for the rows of slices.
+	spare [][2][]int32
+	set   *agg.Set
+	mem   *state.Memory
+	l     *state.Layout
 	// extra words before the accumulators.
 	extra int
 	// expect is the number of keys of a recent slice.
@@ -63,7 +65,7 @@ func before(s *slice, start, end int64) bool {
 // insert adds sl at position i.
 func (s *sliceList) insert(i int, sl *slice) {
 	sl.st = s.store()
-	sl.st.T.Expect(s.expect)
+	sl.st.T.Expect(s.expect + s.expect/8)
 	s.list = append(s.list, nil)
 	copy(s.list[i+1:], s.list[i:])
 	s.list[i] = sl
@@ -93,12 +95,35 @@ func (s *sliceList) give(st *agg.Store) {
 	s.pool = append(s.pool, st)
 }
 
+// done takes the store and the memory of a slice back.
+func (s *sliceList) done(sl *slice) {
+	s.give(sl.st)
+	s.closed(sl)
+}
+
+// closed takes back the memory for rows of a slice that gets no more.
+func (s *sliceList) closed(sl *slice) {
+	if cap(sl.rows) > 0 && len(s.spare) < poolMax {
+		s.spare = append(s.spare, [2][]int32{sl.rows[:0], sl.sub[:0]})
+	}
+	sl.rows, sl.sub = nil, nil
+}
+
+// open returns a slice like ghost, with memory for its rows that was used before if possible.
+func (s *sliceList) open(ghost *slice) *slice {
+	sl := &slice{}
+	*sl = *ghost
+	if n := len(s.spare); n > 0 {
+		sl.rows, sl.sub = s.spare[n-1][0], s.spare[n-1][1]
+		s.spare = s.spare[:n-1]
+	}
+	return sl
+}
+
 // removeFirst removes the n first slices.
 func (s *sliceList) removeFirst(n int) {
 	for _, sl := range s.list[:n] {
-		if sl.st != nil {
-			s.give(sl.st)
-		}
+		s.done(sl)
 	}
 	m := copy(s.list, s.list[n:])
 	clear(s.list[m:])

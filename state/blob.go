@@ -145,6 +145,12 @@ func (b *Blob) Set(r Ref, v []byte) Ref {
 // Grow makes the value of r n bytes long and returns its new name. Bytes added are undefined; a
 // value that gets shorter keeps its block.
 func (b *Blob) Grow(r Ref, n int) Ref {
+	r, _ = b.Resize(r, n)
+	return r
+}
+
+// Resize is Grow that also returns the value.
+func (b *Blob) Resize(r Ref, n int) (Ref, []byte) {
 	c := classFor(n)
 	if r == 0 || r.class() < c {
 		next := b.take(c)
@@ -157,7 +163,7 @@ func (b *Blob) Grow(r Ref, n int) Ref {
 	}
 	blk := b.block(r.class(), r.block())
 	*(*uint32)(unsafe.Pointer(&blk[0])) = uint32(n)
-	return r
+	return r, blk[blockHeader : blockHeader+n : blockHeader+n]
 }
 
 // Append adds v, which must not lie in b, to the value of r and returns its new name.

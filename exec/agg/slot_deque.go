@@ -94,6 +94,16 @@ func (q *deque) leave(blob *state.Blob, p []uint64, end int64) {
 func (q *deque) push(blob *state.Blob, r state.Ref, end int64, w uint64) state.Ref {
 	le := binary.LittleEndian
 	b := blob.Get(r)
+	if n := len(b); n == 0 || int64(le.Uint64(b[n-pair:])) < end {
+		// The usual case: the newest slice.
+		for n > 0 && !q.better(le.Uint64(b[n-8:]), w) {
+			n -= pair
+		}
+		r, b = blob.Resize(r, n+pair)
+		le.PutUint64(b[n:], uint64(end))
+		le.PutUint64(b[n+8:], w)
+		return r
+	}
 	at := len(b) // where the pair goes
 	for at > 0 && int64(le.Uint64(b[at-pair:])) >= end {
 		at -= pair

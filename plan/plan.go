@@ -234,6 +234,35 @@ type GroupAgg struct {
 // Union passes on the rows of all inputs.
 type Union struct{}
 
+// JoinKind is the kind of a Join.
+type JoinKind uint8
+
+// The join kinds.
+const (
+	InnerJoin JoinKind = iota
+	LeftJoin
+	RightJoin
+	FullJoin
+)
+
+// String gives the SQL name.
+func (k JoinKind) String() string {
+	return [...]string{"INNER", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER"}[k]
+}
+
+// Join is the regular join of two inputs, whose rows are all kept. Output: the columns of the
+// left, then those of the right.
+type Join struct {
+	Kind JoinKind
+	// LeftKeys and RightKeys are compared for equality, pair by pair; they have the same types
+	// but for nullability. NULL equals nothing, unless NullSafe (nil: nowhere) is set for the
+	// pair, where it equals NULL.
+	LeftKeys, RightKeys []int
+	NullSafe            []bool
+	// Filter is the rest of the condition, over the output's columns, or nil.
+	Filter expr.Expr
+}
+
 // Normalize turns an upsert stream by Keys into a full changelog (Flink's ChangelogNormalize).
 type Normalize struct {
 	Keys         []int
@@ -294,6 +323,7 @@ func (*WindowTVF) op()        {}
 func (*WindowAgg) op()        {}
 func (*GroupAgg) op()         {}
 func (*Union) op()            {}
+func (*Join) op()             {}
 func (*Normalize) op()        {}
 func (*Materialize) op()      {}
 func (*DropUpdateBefore) op() {}

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/calc"
 	"github.com/tidemark-stream/tidemark/exec/changelog"
 	"github.com/tidemark-stream/tidemark/exec/groupagg"
+	"github.com/tidemark-stream/tidemark/exec/join"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/exec/sink"
 	"github.com/tidemark-stream/tidemark/exec/sort"
@@ -38,6 +39,8 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 		return calc.NewExpand(o, n.Schema), nil
 	case *plan.Union:
 		return &calc.Union{}, nil
+	case *plan.Join:
+		return join.New(o, in, p.Nodes[n.Inputs[1].From].Schema, n.Schema)
 	case *plan.GroupAgg:
 		return groupagg.New(o, in, n.Schema)
 	case *plan.WindowAgg:

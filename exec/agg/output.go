@@ -35,7 +35,7 @@ func (p present) nulls(st *Store, recs []uint32, out *vec.Vec, at int) {
 		off := p.set.offset(p.n)
 		ch := st.R.Chunks
 		for k, r := range recs {
-			if int64(ch[r>>bits][int(r&mask)+off]) <= 0 {
+			if ch[r>>bits][int(r&mask)+off] == 0 {
 				a.ranks = append(a.ranks, int32(k))
 			}
 		}
@@ -112,7 +112,7 @@ func (o *avgIntOut) emit(st *Store, recs []uint32, out *vec.Vec, at int) error {
 	for k, r := range recs {
 		c, p := ch[r>>bits], int(r&mask)
 		var x int64
-		if d := int64(c[p+n]); d > 0 {
+		if d := int64(c[p+n]); d != 0 {
 			x = int64(c[p+sum]) / d
 		}
 		if out.Phys == types.PI64 {
@@ -215,11 +215,14 @@ func (o *avgDecimalOut) emit(st *Store, recs []uint32, out *vec.Vec, at int) err
 	sum, n := o.set.offset(o.sum), o.set.offset(o.n)
 	for k, r := range recs {
 		d := int64(*st.word(r, n))
-		if d <= 0 {
+		if d == 0 {
 			out.SetNull(at + k)
 			continue
 		}
 		x := types.Int128{Lo: *st.word(r, sum), Hi: int64(*st.word(r, sum+1))}
+		if d < 0 { // more rows taken back than came
+			x, d = x.Neg(), -d
+		}
 		q, ok := divDecimal(x, o.shift, uint64(d))
 		if !ok || !fits38(x) {
 			out.SetNull(at + k)

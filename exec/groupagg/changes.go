@@ -183,7 +183,7 @@ func (o *Agg) Finish() error {
 		}
 		o.rowsOut = o.rowsOut[:0]
 		for k, r := range o.touched {
-			if !o.n.InputRetracts || o.set.RowCount(o.st, r) > 0 || len(o.n.Keys) == 0 {
+			if !o.n.InputRetracts || o.rowCount(r) > 0 || len(o.n.Keys) == 0 {
 				o.rowsOut = append(o.rowsOut, int32(k))
 			}
 		}

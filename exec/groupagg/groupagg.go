@@ -7,7 +7,7 @@
 //
 // State: a record a key of
 //
-//	hash, flags | key | time of last use (TTL only) | accumulators
+//	hash, flags | key | time of last use (TTL only) | rows (retractions only) | accumulators
 package groupagg
 
 import (
@@ -37,7 +37,10 @@ type Agg struct {
 	recs    []uint32
 	neg     []bool
 	touched []uint32
-	reset   bool // a group may come back within a batch with its sums not quite zero
+	rowsAt  int   // offset of the number of rows of a group, or -1
+	reset   bool  // a group may come back within a batch with its sums not quite zero
+	ends    []int // with reset: the rows after which a group is empty
+	used    []int32
 
 	before, after *vec.Batch // results of touched keys
 	emit          *vec.Batch
@@ -99,6 +102,12 @@ func (o *Agg) Open(c *op.Context, out op.Output) error {
 	if o.n.TTLMs > 0 && !c.BatchMode {
 		extra = 1
 	}
+	ttl := extra
+	o.rowsAt = -1
+	if o.n.InputRetracts {
+		o.rowsAt = l.Words() + extra
+		extra++
+	}
 	o.st = o.set.NewStore(o.mem, l, extra)
 	o.init = o.set.Init()
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
@@ -106,7 +115,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) error {
 	if o.partSet != nil {
 		o.parts = o.partSet.NewRecords(o.mem, l.Words()+extra)
 	}
-	o.ttl = newSweeper(o, extra)
+	o.ttl = newSweeper(o, ttl)
 	if c.BatchMode && len(o.n.Keys) == 0 && (o.n.Phase != plan.GlobalPhase || c.Subtask == 0) {
 		// Without GROUP BY there is a result even for no rows.
 		o.enc.Encode(nil, []int32{0}, nil)
@@ -123,18 +132,21 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	}
 	o.lookup(b)
 	if o.ctx.BatchMode {
+		o.settle(b)
 		o.apply(b, o.rows, o.recs, o.neg)
 		o.count()
 		return nil
 	}
 	o.touch()
 	o.ttl.use(o.touched)
+	last := o.rows[len(o.rows)-1]
+	o.settle(b)
 	if err := o.snapshot(); err != nil {
 		return err
 	}
 	o.apply(b, o.rows, o.recs, o.neg)
 	if b.Stamps != nil {
-		o.stamp = b.Stamps[o.rows[len(o.rows)-1]]
+		o.stamp = b.Stamps[last]
 	}
 	if err := o.flush(); err != nil {
 		return err
@@ -161,11 +173,53 @@ func (o *Agg) lookup(b *vec.Batch) {
 	o.enc.Encode(o.keyCols, o.rows, nil)
 	o.st.T.Upsert(o.enc, nil, o.recs)
 	o.neg = o.neg[:0]
-	if b.Kinds != nil && o.n.InputRetracts {
-		for _, r := range o.rows {
-			o.neg = append(o.neg, b.Kinds[r].Retracts())
+}
+
+// settle counts the rows of the groups, one by one, and leaves out rows that take back what is not
+// there: the first of its group, or one after the last was taken back. Flink ignores these too.
+func (o *Agg) settle(b *vec.Batch) {
+	if o.rowsAt < 0 {
+		return
+	}
+	ch := o.st.R.Chunks
+	o.ends = o.ends[:0]
+	if b.Kinds == nil {
+		for _, r := range o.recs {
+			ch[r>>state.ChunkBits][int(r&state.ChunkMask)+o.rowsAt]++
+		}
+		return
+	}
+	o.used = o.used[:0]
+	n := 0
+	for k, row := range o.rows {
+		r := o.recs[k]
+		p := &ch[r>>state.ChunkBits][int(r&state.ChunkMask)+o.rowsAt]
+		neg := b.Kinds[row].Retracts()
+		switch {
+		case !neg:
+			*p++
+		case *p == 0:
+			continue
+		default:
+			*p--
+		}
+		o.used = append(o.used, row)
+		o.recs[n] = r
+		n++
+		o.neg = append(o.neg, neg)
+		if neg && *p == 0 {
+			o.ends = append(o.ends, n)
 		}
 	}
+	if stale := len(o.rows) - n; stale > 0 && o.ctx.Counters != nil {
+		o.ctx.Counters.Drop(op.DropStale, stale)
+	}
+	o.rows, o.recs = o.used, o.recs[:n]
+}
+
+// rowCount is the number of rows of a group; only with retractions.
+func (o *Agg) rowCount(rec uint32) uint64 {
+	return o.st.R.Chunks[rec>>state.ChunkBits][int(rec&state.ChunkMask)+o.rowsAt]
 }
 
 // apply adds rows to their records. Where sums depend on the order, it stops whenever a group is
@@ -178,6 +232,9 @@ func (o *Agg) apply(b *vec.Batch, rows []int32, recs []uint32, neg []bool) {
 	}
 	in := &o.input
 	*in = agg.Input{Cols: b.Cols, Rows: rows, Recs: recs, One: len(o.n.Keys) == 0 || len(o.touched) == 1}
+	if len(rows) == 0 {
+		return
+	}
 	if len(neg) == 0 {
 		o.set.Add(o.st, in)
 		return
@@ -187,34 +244,19 @@ func (o *Agg) apply(b *vec.Batch, rows []int32, recs []uint32, neg []bool) {
 		o.set.Add(o.st, in)
 		return
 	}
-	for len(rows) > 0 {
-		n := o.untilEmpty(recs, neg)
-		*in = agg.Input{Cols: b.Cols, Rows: rows[:n], Recs: recs[:n], Neg: neg[:n]}
+	at := 0
+	for _, end := range append(o.ends, len(rows)) {
+		if end == at {
+			continue
+		}
+		*in = agg.Input{Cols: b.Cols, Rows: rows[at:end], Recs: recs[at:end], Neg: neg[at:end]}
 		o.set.Add(o.st, in)
-		if o.set.RowCount(o.st, recs[n-1]) == 0 {
-			o.st.Drop(recs[n-1 : n])
-			o.set.Clear(o.st, recs[n-1], o.init)
+		if o.set.RowCount(o.st, recs[end-1]) == 0 {
+			o.st.Drop(recs[end-1 : end])
+			o.set.Clear(o.st, recs[end-1], o.init)
 		}
-		rows, recs, neg = rows[n:], recs[n:], neg[n:]
+		at = end
 	}
-}
-
-// untilEmpty is the number of rows up to and with the first that leaves its group without any.
-func (o *Agg) untilEmpty(recs []uint32, neg []bool) int {
-	counts := map[uint32]int64{}
-	for k, r := range recs {
-		c, ok := counts[r]
-		if !ok {
-			c = o.set.RowCount(o.st, r)
-		}
-		if c++; neg[k] {
-			if c -= 2; c == 0 {
-				return k + 1
-			}
-		}
-		counts[r] = c
-	}
-	return len(recs)
 }
 
 // mergeParts merges partial accumulators, one a row, in their order. A merge takes each record
@@ -282,18 +324,13 @@ func (o *Agg) flush() error {
 	c := changes{o: o, emit: o.emit, before: o.before, after: o.after}
 	c.emit.Reset(0)
 	o.kinds = o.kinds[:0]
-	stale := 0
 	for k, r := range o.touched {
 		p := &o.st.R.Chunks[r>>state.ChunkBits][r&state.ChunkMask]
 		fresh := *p&state.FlagNew != 0
 		*p &^= state.FlagMark | state.FlagNew
-		gone := o.n.InputRetracts && o.set.RowCount(o.st, r) <= 0
+		gone := o.n.InputRetracts && o.rowCount(r) == 0
 		switch {
-		case gone && fresh:
-			// Rows taken back that were never seen, or came and went within the batch.
-			if o.set.RowCount(o.st, r) < 0 {
-				stale -= int(o.set.RowCount(o.st, r))
-			}
+		case gone && fresh: // its rows came and went within the batch
 		case gone:
 			c.add(k, types.Delete, true)
 		case fresh:
@@ -309,9 +346,6 @@ func (o *Agg) flush() error {
 			o.st.Drop(o.touched[k : k+1])
 			o.st.T.Delete(r)
 		}
-	}
-	if stale > 0 {
-		o.ctx.Counters.Drop(op.DropStale, stale)
 	}
 	return c.done()
 }

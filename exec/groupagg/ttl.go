@@ -33,6 +33,9 @@ func (s *sweeper) use(recs []uint32) {
 			s.o.st.Drop(recs[k : k+1])
 			s.o.set.Clear(s.o.st, r, s.o.init)
 			s.o.st.R.At(r)[0] |= state.FlagNew
+			if s.o.rowsAt >= 0 {
+				s.o.st.R.At(r)[s.o.rowsAt] = 0
+			}
 		}
 		s.o.st.R.At(r)[s.at] = uint64(now)
 	}

@@ -143,7 +143,8 @@ func upTo(n int) []int32 {
 }
 
 // Temporal emits rows in the order of their event time, then of the other keys, as the watermark
-// passes. Rows behind the watermark at their arrival are late.
+// passes. As in Flink a row is late when one of its time, or a later one, has been emitted: being
+// behind the watermark alone does not make it late.
 type Temporal struct {
 	n      *plan.Sort
 	schema types.Schema
@@ -152,12 +153,16 @@ type Temporal struct {
 	rows   *vec.Batch
 	batch  *vec.Batch
 	wm     int64
-	proc   bool // the first key is processing time
+	// waiting are the times of the rows that a machine that takes rows one by one has not emitted
+	// yet, a heap; emitted is the last time that it has.
+	waiting []int64
+	emitted int64
+	proc    bool // the first key is processing time
 }
 
 // Open implements op.Operator.
 func (o *Temporal) Open(c *op.Context, out op.Output) error {
-	o.c, o.out, o.wm = c, out, vec.MinTime
+	o.c, o.out, o.wm, o.emitted = c, out, vec.MinTime, vec.MinTime
 	o.proc = o.schema.Fields[o.n.Keys[0].Col].Type.Attr == types.ProcTime
 	return nil
 }
@@ -186,8 +191,10 @@ func (o *Temporal) Process(_ int, b *vec.Batch) error {
 		if b.Stamps != nil {
 			stamp = b.Stamps[r]
 		}
-		if o.time(b, int(r)) > stamp {
+		o.pass(stamp)
+		if t := o.time(b, int(r)); t > o.emitted {
 			kept = append(kept, r)
+			o.waiting = push(o.waiting, t)
 		}
 	}
 	if late := len(rows) - len(kept); late > 0 && o.c.Counters != nil {
@@ -195,6 +202,49 @@ func (o *Temporal) Process(_ int, b *vec.Batch) error {
 	}
 	o.rows.Gather(b, kept)
 	return nil
+}
+
+// pass moves on to the watermark wm in the order of rows.
+func (o *Temporal) pass(wm int64) {
+	for len(o.waiting) > 0 && o.waiting[0] <= wm {
+		o.emitted = o.waiting[0]
+		o.waiting = pop(o.waiting)
+	}
+}
+
+// push adds t to the heap h.
+func push(h []int64, t int64) []int64 {
+	h = append(h, t)
+	i := len(h) - 1
+	for i > 0 && t < h[(i-1)/2] {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = t
+	return h
+}
+
+// pop removes the least of the heap h.
+func pop(h []int64) []int64 {
+	n := len(h) - 1
+	t := h[n]
+	h = h[:n]
+	i := 0
+	for 2*i+1 < n {
+		kid := 2*i + 1
+		if kid+1 < n && h[kid+1] < h[kid] {
+			kid++
+		}
+		if t <= h[kid] {
+			break
+		}
+		h[i] = h[kid]
+		i = kid
+	}
+	if n > 0 {
+		h[i] = t
+	}
+	return h
 }
 
 // Watermark implements op.Operator.
@@ -205,6 +255,7 @@ func (o *Temporal) Watermark(wm int64) error {
 		}
 	}
 	o.wm = max(o.wm, wm)
+	o.pass(wm)
 	return o.out.Watermark(wm)
 }
 

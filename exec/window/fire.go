@@ -309,7 +309,8 @@ func (e *emitter) init(n *plan.WindowAgg, z *zone, out op.Output) {
 	e.stamps = make([]int64, block)
 }
 
-// emit writes the groups of a window; with skip those without rows are left out.
+// emit writes the groups of a window; with skip those without rows are left out. A group with more
+// rows taken back than came is not one of them: Flink shows it.
 func (e *emitter) emit(set *agg.Set, st *agg.Store, start, end, stamp int64, skip bool) error {
 	for i := range e.stamps {
 		e.stamps[i] = stamp
@@ -323,7 +324,7 @@ func (e *emitter) emit(set *agg.Set, st *agg.Store, start, end, stamp int64, ski
 		if skip {
 			n := 0
 			for _, id := range ids {
-				if set.RowCount(st, id) > 0 {
+				if set.RowCount(st, id) != 0 {
 					e.live[n] = id
 					n++
 				}

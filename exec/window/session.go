@@ -397,7 +397,7 @@ func (o *Session) sortDue() {
 func (o *Session) emit(due []dueSession, stamp int64) error {
 	o.ids, o.krecs = o.ids[:0], o.krecs[:0]
 	for _, d := range due {
-		if o.n.InputRetracts && o.set.RowCount(o.st, d.id) <= 0 {
+		if o.n.InputRetracts && o.set.RowCount(o.st, d.id) == 0 {
 			o.gone = append(o.gone, d.id)
 			continue
 		}

@@ -57,7 +57,7 @@ func NewAgg(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	if n.Window.Kind == plan.Session && !n.Attached {
 		return newSession(n, in, out)
 	}
-	if n.AllowedLatenessMs > 0 || n.EarlyFireMs > 0 || n.LateFireMs > 0 {
+	if n.AllowedLatenessMs > 0 || n.EarlyFireMs >= 0 || n.LateFireMs >= 0 {
 		return newEmitting(n, in, out)
 	}
 	if n.Phase == plan.LocalPhase {

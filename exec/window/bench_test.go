@@ -77,7 +77,7 @@ func benchAgg(b *testing.B, w plan.Window, list string, keys []int, g *bids) {
 		b.Fatal(err)
 	}
 	w.TimeCol = 2
-	n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd}}
+	n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1, Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd}}
 	o, err := window.NewAgg(n, bidSchema, outSchema(bidSchema, n))
 	if err != nil {
 		b.Fatal(err)

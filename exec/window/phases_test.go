@@ -71,7 +71,7 @@ func TestTwoPhase_AgainstMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &plan.WindowAgg{Window: w, Keys: []int{3, 0}, Aggs: aggs,
+			n := &plan.WindowAgg{Window: w, Keys: []int{3, 0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1,
 				Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 			local, global, mid := twoPhase(n)
 			for seed := int64(1); seed <= 4; seed++ {
@@ -126,7 +126,7 @@ func TestExchange_AgainstMachine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &plan.WindowAgg{Window: w, Keys: []int{0}, Aggs: aggs,
+			n := &plan.WindowAgg{Window: w, Keys: []int{0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1,
 				Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 			for seed := int64(1); seed <= 6; seed++ {
 				script := randomScript(rand.New(rand.NewSource(seed)), 120, false)

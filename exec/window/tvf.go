@@ -85,6 +85,9 @@ func (o *TVF) Process(_ int, b *vec.Batch) error {
 		}
 		rows = o.sel
 	}
+	if len(rows) == 0 {
+		return nil
+	}
 	if o.kind == plan.Tumble {
 		return o.tumble(b, rows, times)
 	}

@@ -81,6 +81,8 @@ func (m *machine) windows(t int64) [][2]int64 {
 	return out
 }
 
+func newRand(seed int64) *rand.Rand { return rand.New(rand.NewSource(seed)) }
+
 func mod(a, b int64) int64 { return ((a % b) + b) % b }
 
 func (m *machine) key(s exectest.Step) []types.Value {
@@ -231,7 +233,7 @@ func TestAligned_AgainstMachine(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting,
+				n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: -1, LateFireMs: -1,
 					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 				t.Run(fmt.Sprintf("%s,%d,%d,%d,%.14s,keys=%v", w.Kind, w.Size, w.Step, w.Offset, list, keys),
 					func(t *testing.T) {
@@ -360,7 +362,7 @@ func TestSession_AgainstMachine(t *testing.T) {
 					aggs = aggs[:2] // the order within merged sessions is not part of the reference
 				}
 				n := &plan.WindowAgg{Window: plan.Window{Kind: plan.Session, Size: gap, TimeCol: 1}, Keys: keys,
-					Aggs: aggs, InputRetracts: list == retracting,
+					Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: -1, LateFireMs: -1,
 					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 				t.Run(fmt.Sprintf("%d,%.14s,keys=%v", gap, list, keys), func(t *testing.T) {
 					for seed := int64(1); seed <= 2; seed++ {

@@ -9,10 +9,9 @@ type timers struct {
 }
 
 type bucket struct {
-	key  int64 // time / width
-	min  int64 // no id in it is due before
-	busy bool
-	ids  []uint32
+	key int64 // time / width
+	min int64 // no id in it is due before
+	ids []uint32
 }
 
 // add queues id for the time at.
@@ -25,10 +24,12 @@ func (q *timers) add(at int64, id uint32) {
 	if i == 0 || q.buckets[i-1].key != key {
 		q.buckets = append(q.buckets, nil)
 		copy(q.buckets[i+1:], q.buckets[i:])
-		b := &bucket{}
+		var b *bucket
 		if n := len(q.spare); n > 0 {
 			b = q.spare[n-1]
 			q.spare = q.spare[:n-1]
+		} else {
+			b = new(bucket)
 		}
 		*b = bucket{key: key, min: at, ids: b.ids[:0]}
 		q.buckets[i] = b

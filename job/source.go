@@ -91,6 +91,7 @@ type sourceRun struct {
 	ordered   bool // rows of several splits are merged in the order of their stamps
 
 	out       op.Output
+	turn      int64 // number of this step
 	splits    []*splitRun
 	done      bool                          // no more splits will come
 	closedOut bool                          // the end was passed on
@@ -129,15 +130,20 @@ func (s *sourceRun) step(ctx context.Context) (bool, error) {
 	if s.ordered && s.bounded {
 		return s.stepMerged(ctx)
 	}
+	s.turn++
 	for {
 		r, err := s.choose(ctx)
-		if r == nil || err != nil {
+		if err != nil {
 			return false, err
+		}
+		if r == nil { // splits of other subtasks may have moved the watermark
+			return false, s.tick()
 		}
 		if s.tooFarAhead(r) {
 			return false, s.tick()
 		}
 		if !r.pending() {
+			r.asked = s.turn
 			ok, err := r.fill(ctx, s.batchRows)
 			if err != nil {
 				return false, err
@@ -163,7 +169,7 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 	for {
 		var best *splitRun
 		for _, r := range s.splits {
-			if r.ended || !r.quiet.IsZero() && !s.retry(r) {
+			if r.ended || !r.quiet.IsZero() && r.asked == s.turn {
 				continue
 			}
 			if best == nil || r.key() < best.key() || r.key() == best.key() && r.order < best.order {
@@ -183,12 +189,6 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 			return best, nil
 		}
 	}
-}
-
-// retry reports whether a split that had no data should be asked again. Readers wake the subtask,
-// so asking all of them is cheap enough at every turn; a turn without any data waits.
-func (s *sourceRun) retry(r *splitRun) bool {
-	return time.Since(r.quiet) > 2*time.Millisecond
 }
 
 // openSplit opens r. A bounded split is decoded once, so that it holds the watermark at its first

@@ -42,13 +42,14 @@ type splitRun struct {
 	out    vec.Batch // projected and stamped
 	sel    []int32
 	stamps []int64
-	wms    []int64 // watermark after each row of out
-	cursor int     // in positions of out
-	wm     int64   // running maximum, decoded so far
-	shown  int64   // what went to the clock
-	sinceN int     // rows since wm was last shown, for on-event.gap
-	hold   int64   // order key before the first row
-	quiet  time.Time
+	wms    []int64   // watermark after each row of out
+	cursor int       // in positions of out
+	wm     int64     // running maximum, decoded so far
+	shown  int64     // what went to the clock
+	sinceN int       // rows since wm was last shown, for on-event.gap
+	hold   int64     // order key before the first row
+	quiet  time.Time // since when it has no data; zero: it has, as far as is known
+	asked  int64     // the step in which it was last asked for data
 	ended  bool
 }
 

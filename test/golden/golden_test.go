@@ -196,6 +196,10 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 		}
 	}
 	o.rows = append(o.rows, written(out)...)
+	places := strings.NewReplacer(out, "${OUT}", dir, "${DIR}")
+	for i, row := range o.rows {
+		o.rows[i] = places.Replace(row)
+	}
 	slices.Sort(o.rows)
 	o.rows = append(script, o.rows...)
 	return o

@@ -1,21 +1,87 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/tidemark-stream/tidemark/option"
 )
+
+// answerWithin is how long brokers may take to answer at the start before the job gives up, unless
+// 'properties.default.api.timeout.ms' says otherwise.
+const answerWithin = 30 * time.Second
+
+// minMetadataAge is how often metadata may be asked for. A leader that moved is found again after
+// this time.
+const minMetadataAge = 250 * time.Millisecond
+
+// client is a connection to the brokers that can say why there is none.
+type client struct {
+	*kgo.Client
+	admin   *kadm.Client
+	brokers string
+	within  time.Duration
+	mu      sync.Mutex
+	dialErr error // of the last connection that failed, nil after one that succeeded; guarded by mu
+}
+
+func newClient(o option.Values, opts ...kgo.Opt) (*client, error) {
+	p := properties(o.Prefix("properties."))
+	c := &client{brokers: p["bootstrap.servers"], within: answerWithin}
+	if n, ok, err := p.number("default.api.timeout.ms"); err != nil {
+		return nil, err
+	} else if ok {
+		c.within = ms(n)
+	}
+	k, err := kgo.NewClient(append(opts[:len(opts):len(opts)], kgo.WithHooks(c))...)
+	if err != nil {
+		return nil, err
+	}
+	c.Client, c.admin = k, kadm.NewClient(k)
+	return c, nil
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (c *client) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !errors.Is(err, context.Canceled) {
+		c.dialErr = err
+	}
+}
+
+// explain adds to an error why no broker could be reached.
+func (c *client) explain(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var answer *kerr.Error
+	var user *option.Error
+	switch {
+	case err == nil || errors.As(err, &answer) || errors.As(err, &user):
+		return err // they answered
+	case c.dialErr != nil:
+		return fmt.Errorf("no connection to the brokers at %s: %w", c.brokers, c.dialErr)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the brokers at %s did not answer within %s: %w", c.brokers, c.within, err)
+	}
+	return fmt.Errorf("brokers at %s: %w", c.brokers, err)
+}
 
 // clientOptions turns properties.* into the options of a client that reads or writes.
 func clientOptions(o option.Values) ([]kgo.Opt, error) {
@@ -26,13 +92,13 @@ func clientOptions(o option.Values) ([]kgo.Opt, error) {
 			seeds = append(seeds, s)
 		}
 	}
-	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID(p.get("client.id", "tidemark"))}
+	opts := []kgo.Opt{kgo.SeedBrokers(seeds...), kgo.ClientID(p.get("client.id", "tidemark")), kgo.MetadataMinAge(minMetadataAge), kgo.DisableClientMetrics()}
 	for key, f := range map[string]func(int64) kgo.Opt{
 		"fetch.min.bytes":           func(n int64) kgo.Opt { return kgo.FetchMinBytes(int32(n)) },
 		"fetch.max.bytes":           func(n int64) kgo.Opt { return kgo.FetchMaxBytes(int32(n)) },
 		"max.partition.fetch.bytes": func(n int64) kgo.Opt { return kgo.FetchMaxPartitionBytes(int32(n)) },
 		"fetch.max.wait.ms":         func(n int64) kgo.Opt { return kgo.FetchMaxWait(ms(n)) },
-		"metadata.max.age.ms":       func(n int64) kgo.Opt { return kgo.MetadataMaxAge(ms(n)) },
+		"metadata.max.age.ms":       func(n int64) kgo.Opt { return kgo.MetadataMaxAge(max(ms(n), minMetadataAge)) },
 		"connections.max.idle.ms":   func(n int64) kgo.Opt { return kgo.ConnIdleTimeout(ms(n)) },
 		"retry.backoff.ms": func(n int64) kgo.Opt {
 			return kgo.RetryBackoffFn(func(try int) time.Duration { return min(ms(n)<<min(try, 5), 10*time.Second) })
@@ -113,7 +179,13 @@ func (p properties) sasl() (kgo.Opt, error) {
 	}
 	user, pass := login["username"], login["password"]
 	mechanism := strings.ToUpper(p.get("sasl.mechanism", "GSSAPI"))
-	if mechanism != "GSSAPI" && user == "" {
+	switch mechanism {
+	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+	default:
+		return nil, &option.Error{Key: "properties.sasl.mechanism", Msg: fmt.Sprintf("the mechanism '%s' is not supported", mechanism),
+			Hint: "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"}
+	}
+	if user == "" {
 		return nil, &option.Error{Key: "properties.sasl.jaas.config", Msg: "no username in 'properties.sasl.jaas.config'",
 			Hint: `write org.apache.kafka.common.security.plain.PlainLoginModule required username="..." password="...";`}
 	}
@@ -122,11 +194,8 @@ func (p properties) sasl() (kgo.Opt, error) {
 		return kgo.SASL(plain.Auth{User: user, Pass: pass}.AsMechanism()), nil
 	case "SCRAM-SHA-256":
 		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha256Mechanism()), nil
-	case "SCRAM-SHA-512":
-		return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha512Mechanism()), nil
 	}
-	return nil, &option.Error{Key: "properties.sasl.mechanism", Msg: fmt.Sprintf("the mechanism '%s' is not supported", mechanism),
-		Hint: "use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"}
+	return kgo.SASL(scram.Auth{User: user, Pass: pass}.AsSha512Mechanism()), nil
 }
 
 // tls reads PEM files and texts; Java's key stores are refused with the way out.

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,25 +19,36 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/types"
 )
-
-// answerWithin is how long brokers may take to answer at the start before the job gives up.
-const answerWithin = 30 * time.Second
 
 // partition is what a split is made of.
 type partition struct {
 	Topic     string
 	Partition int32
+	// Start is the offset at which the split begins.
+	Start int64
 	// Stop is the offset at which the split ends; -1: never.
 	Stop int64
 }
 
 func splitID(topic string, p int32) string { return topic + "-" + strconv.Itoa(int(p)) }
 
+// parseSplitID is the reverse of splitID.
+func parseSplitID(id string) (topic string, p int32, ok bool) {
+	i := strings.LastIndexByte(id, '-')
+	if i < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseInt(id[i+1:], 10, 32)
+	return id[:i], int32(n), err == nil
+}
+
 type source struct {
 	cfg    connector.SourceConfig
 	opts   []kgo.Opt
 	upsert bool
+	keyed  bool // records' keys are wanted
 }
 
 func newSource(c connector.SourceConfig) (connector.Source, error) {
@@ -42,7 +56,16 @@ func newSource(c connector.SourceConfig) (connector.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{cfg: c, opts: opts, upsert: c.Table.Connector == "upsert-kafka"}
+	s := &source{cfg: c, opts: opts, upsert: c.Table.Connector == "upsert-kafka", keyed: c.Options.Get("key.format") != ""}
+	for _, m := range c.Metadata {
+		if key := c.Table.Metadata[m].Key; !slices.ContainsFunc(readMetadata, func(f types.Field) bool { return f.Name == key }) {
+			return nil, &option.Error{Msg: fmt.Sprintf("metadata '%s' cannot be read from Kafka yet", key)}
+		}
+	}
+	if !s.upsert && c.Options.Enum("scan.startup.mode") == "group-offsets" && !c.Options.Has("properties.group.id") {
+		return nil, &option.Error{Key: "scan.startup.mode", Msg: "reading starts at the offsets of a group, but there is no 'properties.group.id'",
+			Hint: "give the group, or set 'scan.startup.mode' to earliest-offset or latest-offset"}
+	}
 	if c.Batch && !s.Bounded() {
 		return nil, &option.Error{Key: "scan.bounded.mode", Msg: "batch mode needs sources that end", Hint: "set 'scan.bounded.mode', for example to 'latest-offset'"}
 	}
@@ -63,11 +86,11 @@ func (s *source) Guarantee() string {
 
 // NewEnumerator implements connector.Source.
 func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
-	c, err := kgo.NewClient(s.opts...)
+	c, err := newClient(s.cfg.Options, s.opts...)
 	if err != nil {
 		return nil, err
 	}
-	e := &enumerator{s: s, client: c, admin: kadm.NewClient(c), known: map[string]bool{}, first: true}
+	e := &enumerator{s: s, client: c, admin: c.admin, known: map[string]bool{}, first: true, start: true}
 	if p := s.cfg.Options.Get("topic-pattern"); p != "" {
 		e.pattern = regexp.MustCompile("^(?:" + p + ")$")
 	}
@@ -78,11 +101,12 @@ func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
 // are new, at their beginning.
 type enumerator struct {
 	s       *source
-	client  *kgo.Client
+	client  *client
 	admin   *kadm.Client
 	pattern *regexp.Regexp
 	known   map[string]bool
-	first   bool
+	first   bool // nothing was found yet: errors end the job
+	start   bool // partitions found now begin at scan.startup
 	last    time.Time
 }
 
@@ -90,6 +114,7 @@ type enumerator struct {
 func (e *enumerator) Known(ids []string) {
 	for _, id := range ids {
 		e.known[id] = true
+		e.start = false
 	}
 }
 
@@ -103,22 +128,34 @@ func (e *enumerator) Discover(ctx context.Context) ([]connector.Split, bool, err
 	if !e.first && time.Since(e.last) < every {
 		return nil, false, nil
 	}
-	e.last = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, e.client.within)
 	defer cancel()
-	found, err := e.partitions(ctx)
+	splits, err := e.find(ctx)
+	for e.first && err != nil && kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		select { // a topic just made, or a leader being elected
+		case <-ctx.Done():
+			return nil, false, e.client.explain(err)
+		case <-time.After(100 * time.Millisecond):
+			splits, err = e.find(ctx)
+		}
+	}
+	e.last = time.Now()
 	if err != nil {
 		if !e.first && !hopeless(err) {
 			return nil, false, nil // brokers are away; the next round will tell
 		}
-		return nil, false, e.explain(err)
+		return nil, false, e.client.explain(err)
 	}
-	splits, err := e.place(ctx, found)
-	if err != nil {
-		return nil, false, e.explain(err)
-	}
-	e.first = false
+	e.first, e.start = false, false
 	return splits, done, nil
+}
+
+func (e *enumerator) find(ctx context.Context) ([]connector.Split, error) {
+	found, err := e.partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.place(ctx, found)
 }
 
 // hopeless reports errors that waiting does not mend.
@@ -129,13 +166,6 @@ func hopeless(err error) bool {
 		}
 	}
 	return false
-}
-
-func (e *enumerator) explain(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("no broker at %s answers within %s: %w", e.s.cfg.Options.Get("properties.bootstrap.servers"), answerWithin, err)
-	}
-	return err
 }
 
 // partitions lists the partitions of the topics that are not known yet.
@@ -157,13 +187,13 @@ func (e *enumerator) partitions(ctx context.Context) ([]partition, error) {
 		}
 		if t.Err != nil {
 			if errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
-				return nil, fmt.Errorf("topic '%s' does not exist", t.Topic)
+				return nil, fmt.Errorf("topic '%s' does not exist: %w", t.Topic, t.Err)
 			}
 			return nil, fmt.Errorf("topic '%s': %w", t.Topic, t.Err)
 		}
 		for _, p := range t.Partitions.Sorted() {
 			if !e.known[splitID(t.Topic, p.Partition)] {
-				out = append(out, partition{t.Topic, p.Partition, -1})
+				out = append(out, partition{Topic: t.Topic, Partition: p.Partition, Stop: -1})
 			}
 		}
 	}
@@ -179,7 +209,7 @@ func (e *enumerator) place(ctx context.Context, found []partition) ([]connector.
 		return nil, nil
 	}
 	mode := "earliest-offset"
-	if e.first && !e.s.upsert {
+	if e.start && !e.s.upsert {
 		mode = e.s.cfg.Options.Enum("scan.startup.mode")
 	}
 	starts, err := e.offsets(ctx, found, "startup", mode)
@@ -197,6 +227,7 @@ func (e *enumerator) place(ctx context.Context, found []partition) ([]connector.
 	for _, p := range found {
 		id := splitID(p.Topic, p.Partition)
 		e.known[id] = true
+		p.Start = starts[id]
 		if stops != nil {
 			p.Stop = stops[id]
 		}
@@ -226,22 +257,52 @@ func (e *enumerator) offsets(ctx context.Context, ps []partition, end, mode stri
 			return e.admin.ListOffsetsAfterMilli(ctx, at, topics...)
 		})
 	case "specific-offsets":
-		given, err := parseOffsets(o.Get("scan." + end + ".specific-offsets"))
-		if err != nil {
-			return nil, err
-		}
-		rest, err := e.offsets(ctx, ps, end, map[string]string{"startup": "earliest-offset", "bounded": "latest-offset"}[end])
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range ps {
-			if at, ok := given[p.Partition]; ok {
-				rest[splitID(p.Topic, p.Partition)] = at
-			}
-		}
-		return rest, nil
+		return e.specificOffsets(ctx, ps, end)
 	}
-	return e.groupOffsets(ctx, ps, end)
+	out, left, err := e.committedOffsets(ctx, ps)
+	if err != nil || len(left) == 0 {
+		return out, err
+	}
+	p := properties(o.Prefix("properties."))
+	reset := map[string]string{"earliest": "earliest-offset", "latest": "latest-offset"}[p["auto.offset.reset"]]
+	if reset == "" || end == "bounded" {
+		return nil, &option.Error{Key: "scan." + end + ".mode", Msg: fmt.Sprintf("group '%s' has committed no offset for %s", p["group.id"],
+			splitID(left[0].Topic, left[0].Partition)), Hint: map[string]string{
+			"startup": "set 'properties.auto.offset.reset' to earliest or latest, or 'scan.startup.mode' to earliest-offset or latest-offset",
+			"bounded": "set 'scan.bounded.mode' to latest-offset"}[end]}
+	}
+	rest, err := e.offsets(ctx, left, end, reset)
+	maps.Copy(out, rest)
+	return out, err
+}
+
+// specificOffsets are the given ones; other partitions are at the offset that the group has
+// committed, else at their beginning, so that a bounded read takes nothing from them.
+func (e *enumerator) specificOffsets(ctx context.Context, ps []partition, end string) (map[string]int64, error) {
+	given, err := parseOffsets(e.s.cfg.Options.Get("scan." + end + ".specific-offsets"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]int64{}
+	var left []partition
+	for _, p := range ps {
+		if at, ok := given[p.Partition]; ok {
+			out[splitID(p.Topic, p.Partition)] = at
+		} else {
+			left = append(left, p)
+		}
+	}
+	if len(left) == 0 {
+		return out, nil
+	}
+	have, left, err := e.committedOffsets(ctx, left)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(out, have)
+	rest, err := e.offsets(ctx, left, end, "earliest-offset")
+	maps.Copy(out, rest)
+	return out, err
 }
 
 func (e *enumerator) list(ctx context.Context, ps []partition, f func(context.Context, ...string) (kadm.ListedOffsets, error)) (map[string]int64, error) {
@@ -263,47 +324,29 @@ func (e *enumerator) list(ctx context.Context, ps []partition, f func(context.Co
 	return out, nil
 }
 
-// groupOffsets takes what the group has committed; partitions without a commit follow
-// auto.offset.reset.
-func (e *enumerator) groupOffsets(ctx context.Context, ps []partition, end string) (map[string]int64, error) {
-	p := properties(e.s.cfg.Options.Prefix("properties."))
+// committedOffsets returns what the group has committed, and the partitions without a commit.
+func (e *enumerator) committedOffsets(ctx context.Context, ps []partition) (map[string]int64, []partition, error) {
 	out := map[string]int64{}
-	if group := p["group.id"]; group != "" {
-		have, err := e.admin.FetchOffsets(ctx, group)
-		if err != nil {
-			return nil, fmt.Errorf("offsets of group '%s': %w", group, err)
-		}
-		have.Each(func(r kadm.OffsetResponse) {
-			if r.Err == nil && r.At >= 0 {
-				out[splitID(r.Topic, r.Partition)] = r.At
-			}
-		})
+	group := e.s.cfg.Options.Get("properties.group.id")
+	if group == "" {
+		return out, ps, nil
+	}
+	have, err := e.admin.FetchOffsets(ctx, group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, nil, fmt.Errorf("offsets of group '%s': %w", group, err)
 	}
 	var left []partition
-	for _, x := range ps {
-		if _, ok := out[splitID(x.Topic, x.Partition)]; !ok {
-			left = append(left, x)
+	for _, p := range ps {
+		if r, ok := have.Lookup(p.Topic, p.Partition); ok && r.At >= 0 {
+			if r.Err != nil {
+				return nil, nil, fmt.Errorf("offset of group '%s' for %s: %w", group, splitID(p.Topic, p.Partition), r.Err)
+			}
+			out[splitID(p.Topic, p.Partition)] = r.At
+		} else {
+			left = append(left, p)
 		}
 	}
-	if len(left) == 0 {
-		return out, nil
-	}
-	mode := map[string]string{"earliest": "earliest-offset", "latest": "latest-offset"}[p.get("auto.offset.reset", "latest")]
-	if end == "startup" && !e.s.cfg.Options.Has("scan.startup.mode") && p["auto.offset.reset"] == "" {
-		mode = "latest-offset"
-	}
-	if mode == "" {
-		return nil, fmt.Errorf("group '%s' has no offset for %s, and 'properties.auto.offset.reset' is '%s'", p["group.id"],
-			splitID(left[0].Topic, left[0].Partition), p["auto.offset.reset"])
-	}
-	rest, err := e.offsets(ctx, left, end, mode)
-	if err != nil {
-		return nil, err
-	}
-	for k, v := range rest {
-		out[k] = v
-	}
-	return out, nil
+	return out, left, nil
 }
 
 func topicsOf(ps []partition) []string {

@@ -12,38 +12,46 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
-func init() {
-	headers := types.MapType(types.StringType.NotNull(), types.BytesType.NotNull()).NotNull()
-	read := []types.Field{
+// headersType is the type of a record's headers.
+var headersType = types.MapType(types.StringType.NotNull(), types.BytesType.NotNull())
+
+// readMetadata and writeMetadata are what a record carries beside key and value.
+var (
+	readMetadata = []types.Field{
 		{Name: "topic", Type: types.StringType.NotNull()},
 		{Name: "partition", Type: types.IntType.NotNull()},
-		{Name: "headers", Type: headers},
+		{Name: "headers", Type: headersType.NotNull()},
 		{Name: "leader-epoch", Type: types.IntType},
 		{Name: "offset", Type: types.BigIntType.NotNull()},
 		{Name: "timestamp", Type: types.TimestampLTZType(3).NotNull()},
 		{Name: "timestamp-type", Type: types.StringType.NotNull()},
 	}
-	write := []types.Field{
-		{Name: "headers", Type: headers.AsNullable()},
+	writeMetadata = []types.Field{
+		{Name: "headers", Type: headersType},
 		{Name: "timestamp", Type: types.TimestampLTZType(3)},
 	}
+)
+
+func init() {
 	connector.Register(&connector.Factory{
 		Name: "kafka", Doc: "Topics of Apache Kafka, read and written as streams of rows.",
 		Options: slices.Concat(commonOptions, sourceOptions, keyOptions, sinkOptions),
-		Formats: true, Keyed: true, SourceMetadata: read, SinkMetadata: write,
+		Formats: true, Keyed: true, SourceMetadata: readMetadata, SinkMetadata: writeMetadata,
 		Check: check, NewSource: newSource, NewSink: newSink,
 	})
 	upsert := func(*connector.Table, option.Values) types.ChangelogMode { return types.Upsert }
 	connector.Register(&connector.Factory{
 		Name: "upsert-kafka", Doc: "A compacted topic as a table: the newest record of a key is its row, a record without value deletes it.",
 		Options: slices.Concat(commonOptions, boundedOptions, keyOptions, upsertOptions, sinkOptions),
-		Formats: true, Keyed: true, NullDeletes: true, SourceMetadata: read, SinkMetadata: write,
+		Formats: true, Keyed: true, NullDeletes: true, SourceMetadata: readMetadata, SinkMetadata: writeMetadata,
 		SourceChangelog: upsert, SinkChangelog: upsert,
 		Check: checkUpsert, NewSource: newSource, NewSink: newSink,
 	})
@@ -110,7 +118,7 @@ func check(t *connector.Table, o option.Values) error {
 	if (o.Get("key.format") != "") != (o.Get("key.fields") != "") {
 		return &option.Error{Key: "key.format", Msg: "'key.format' and 'key.fields' are only useful together", Hint: "give both or none"}
 	}
-	if o.Get("value.fields-include") == "EXCEPT_KEY" && o.Get("key.format") == "" {
+	if o.Enum("value.fields-include") == "EXCEPT_KEY" && o.Get("key.format") == "" {
 		return &option.Error{Key: "value.fields-include", Msg: "EXCEPT_KEY needs 'key.format' and 'key.fields'"}
 	}
 	if err := checkKeys(t, o, o.List("key.fields")); err != nil {
@@ -141,6 +149,9 @@ func checkUpsert(t *connector.Table, o option.Values) error {
 	if o.Has("key.fields") {
 		return &option.Error{Key: "key.fields", Msg: "the key of an upsert-kafka table is its PRIMARY KEY", Hint: "leave 'key.fields' out"}
 	}
+	if p := o.Get("sink.partitioner"); p != "default" {
+		return &option.Error{Key: "sink.partitioner", Msg: "the changes of a key must stay in one partition", Hint: "leave 'sink.partitioner' out"}
+	}
 	if err := checkKeys(t, o, t.PrimaryKey); err != nil {
 		return err
 	}
@@ -168,7 +179,7 @@ func checkKeys(t *connector.Table, o option.Values, fields []string) error {
 			return &option.Error{Key: "key.fields-prefix", Msg: fmt.Sprintf("the key column '%s' does not start with '%s'", k, p)}
 		}
 	}
-	if o.Get("key.fields-prefix") != "" && o.Get("value.fields-include") != "EXCEPT_KEY" {
+	if o.Get("key.fields-prefix") != "" && o.Enum("value.fields-include") != "EXCEPT_KEY" {
 		return &option.Error{Key: "key.fields-prefix", Msg: "a prefix of key columns needs 'value.fields-include' = 'EXCEPT_KEY'"}
 	}
 	return nil
@@ -181,6 +192,9 @@ func checkModes(o option.Values) error {
 			if key := "scan." + end + needs; mode == m && !o.Has(key) {
 				return &option.Error{Key: "scan." + end + ".mode", Msg: fmt.Sprintf("mode '%s' needs '%s'", m, key)}
 			}
+		}
+		if mode == "specific-offsets" && len(o.List("topic")) != 1 {
+			return &option.Error{Key: "scan." + end + ".mode", Msg: "offsets can be given for one topic only, not for a list or a pattern"}
 		}
 		if s := o.Get("scan." + end + ".specific-offsets"); s != "" {
 			if _, err := parseOffsets(s); err != nil {
@@ -195,12 +209,28 @@ func checkModes(o option.Values) error {
 		return &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once into Kafka needs checkpoints, which are not supported yet", Hint: "use 'at-least-once'"}
 	}
 	switch p := o.Get("sink.partitioner"); p {
-	case "default", "fixed", "round-robin":
+	case "default", "fixed":
+	case "round-robin":
+		if o.Has("key.fields") {
+			return &option.Error{Key: "sink.partitioner", Msg: "round-robin would spread the records of a key over partitions",
+				Hint: "leave out 'key.fields', or use the default partitioner"}
+		}
 	default:
 		return &option.Error{Key: "sink.partitioner", Msg: fmt.Sprintf("'%s' is not a partitioner; classes of Java cannot be loaded", p), Hint: "use default, fixed or round-robin"}
 	}
-	_, err := clientOptions(o)
-	return err
+	return checkClient(o)
+}
+
+// checkClient finds properties that the client would refuse.
+func checkClient(o option.Values) error {
+	opts, err := producerOptions(o)
+	if err != nil {
+		return err
+	}
+	if err := kgo.ValidateOpts(opts...); err != nil {
+		return &option.Error{Key: "properties.*", Msg: "the properties of the Kafka client do not fit together: " + err.Error()}
+	}
+	return nil
 }
 
 // parseOffsets reads partition:0,offset:42;partition:1,offset:300.

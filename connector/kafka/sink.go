@@ -2,13 +2,15 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -38,6 +40,16 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	return &sink{cfg: c, opts: opts, topic: topics[0], upsert: c.Table.Connector == "upsert-kafka"}, nil
 }
 
+// deliveryTimeout is how long a record may wait for its acknowledgement. The client's own limit
+// counts from the record's timestamp, which may be one of the past here.
+func (p properties) deliveryTimeout() (time.Duration, error) {
+	n, ok, err := p.number("delivery.timeout.ms")
+	if !ok {
+		n = 120_000 // as Kafka's client has it
+	}
+	return ms(max(n, 1000)), err
+}
+
 // producerOptions adds what only producers understand.
 func producerOptions(o option.Values) ([]kgo.Opt, error) {
 	opts, err := clientOptions(o)
@@ -46,11 +58,14 @@ func producerOptions(o option.Values) ([]kgo.Opt, error) {
 	}
 	p := properties(o.Prefix("properties."))
 	opts = append(opts, kgo.MaxBufferedRecords(1<<20), kgo.MaxBufferedBytes(64<<20), kgo.ProducerLinger(5*time.Millisecond))
+	if _, err := p.deliveryTimeout(); err != nil {
+		return nil, err
+	}
 	for key, f := range map[string]func(int64) kgo.Opt{
-		"linger.ms":           func(n int64) kgo.Opt { return kgo.ProducerLinger(ms(n)) },
-		"batch.size":          func(n int64) kgo.Opt { return kgo.ProducerBatchMaxBytes(int32(min(max(n, 1<<10), math.MaxInt32))) },
-		"buffer.memory":       func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(n)) },
-		"delivery.timeout.ms": func(n int64) kgo.Opt { return kgo.RecordDeliveryTimeout(ms(max(n, 1000))) },
+		"linger.ms": func(n int64) kgo.Opt { return kgo.ProducerLinger(ms(n)) },
+		// Kafka's batch.size is a wish; this is the bound on a request, so also on a record.
+		"max.request.size": func(n int64) kgo.Opt { return kgo.ProducerBatchMaxBytes(int32(min(max(n, 1<<10), 90<<20))) },
+		"buffer.memory":    func(n int64) kgo.Opt { return kgo.MaxBufferedBytes(int(max(n, 1<<20))) },
 	} {
 		n, ok, err := p.number(key)
 		if err != nil {
@@ -69,6 +84,9 @@ func producerOptions(o option.Values) ([]kgo.Opt, error) {
 	opts = append(opts, kgo.ProducerBatchCompression(codec))
 	switch p.get("acks", "all") {
 	case "all", "-1":
+		if strings.EqualFold(p.get("enable.idempotence", "true"), "false") {
+			opts = append(opts, kgo.DisableIdempotentWrite())
+		}
 	case "1":
 		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
 	case "0":
@@ -85,7 +103,7 @@ func (s *sink) NewCommitter(context.Context) (connector.Committer, error) { retu
 // Delivery implements connector.Sink.
 func (s *sink) Delivery() (connector.Delivery, string) {
 	if s.cfg.Options.Enum("sink.delivery-guarantee") == "none" {
-		return connector.AtMostOnce, "records are sent and not waited for"
+		return connector.AtMostOnce, "records are sent, and those that fail are forgotten"
 	}
 	why := "an idempotent producer, flushed before source positions are committed; after a crash records may be written again"
 	if s.upsert {
@@ -100,6 +118,10 @@ func (s *sink) NewWriter(ctx context.Context, subtask, _ int) (connector.Writer,
 	if err := w.encoders(); err != nil {
 		return nil, err
 	}
+	var err error
+	if w.timeout, err = properties(s.cfg.Options.Prefix("properties.")).deliveryTimeout(); err != nil {
+		return nil, err
+	}
 	opts := s.opts
 	switch s.cfg.Options.Get("sink.partitioner") {
 	case "round-robin":
@@ -107,21 +129,23 @@ func (s *sink) NewWriter(ctx context.Context, subtask, _ int) (connector.Writer,
 	case "fixed":
 		opts = append(opts[:len(opts):len(opts)], kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	}
-	var err error
-	if w.client, err = kgo.NewClient(opts...); err != nil {
+	if w.client, err = newClient(s.cfg.Options, opts...); err != nil {
 		return nil, err
 	}
 	if err := w.open(ctx, subtask); err != nil {
 		w.client.Close()
 		return nil, err
 	}
+	w.ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	w.watched = make(chan struct{})
+	go w.watch()
 	return w, nil
 }
 
 // writer sends the rows of one subtask. Acknowledgements come on the client's goroutine.
 type writer struct {
 	s         *sink
-	client    *kgo.Client
+	client    *client
 	wait      bool
 	partition int32 // of sink.partitioner = fixed
 	value     format.Encoder
@@ -133,49 +157,101 @@ type writer struct {
 	kout      format.Encoded
 	view      vec.Batch
 	kview     vec.Batch
-	kinds     []types.RowKind
+
+	timeout time.Duration
+	ctx     context.Context // of records; cancelled when one was not acknowledged in time
+	cancel  context.CancelCauseFunc
+	watched chan struct{} // closed when watch has ended
+	sent    atomic.Int64
+	acks    atomic.Int64 // records that were acknowledged or refused
 
 	mu  sync.Mutex
 	err error // the first failed record; guarded by mu
 }
 
-// open looks at the topic, so that a missing one is found before the first row.
-func (w *writer) open(ctx context.Context, subtask int) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	topics, err := kadm.NewClient(w.client).ListTopics(ctx, w.s.topic)
-	if err != nil {
-		return fmt.Errorf("brokers at %s: %w", w.s.cfg.Options.Get("properties.bootstrap.servers"), err)
+// watch ends the writer when records wait and none was acknowledged for the timeout.
+func (w *writer) watch() {
+	defer close(w.watched)
+	t := time.NewTicker(min(w.timeout/4, time.Second))
+	defer t.Stop()
+	last, since := int64(0), time.Now()
+	for {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-t.C:
+		}
+		if acks := w.acks.Load(); acks != last || w.sent.Load() == acks {
+			last, since = acks, time.Now()
+		}
+		if time.Since(since) >= w.timeout {
+			err := w.client.explain(fmt.Errorf("no record was acknowledged within %s", w.timeout))
+			w.fail(fmt.Errorf("records of topic '%s': %w ('properties.delivery.timeout.ms')", w.s.topic, err))
+			w.cancel(err)
+			return
+		}
 	}
-	t := topics[w.s.topic]
-	if t.Err != nil || len(t.Partitions) == 0 {
-		return w.create(ctx, t.Err)
+}
+
+// open looks at the topic, so that a missing one is found, or made, before the first row.
+func (w *writer) open(ctx context.Context, subtask int) error {
+	ctx, cancel := context.WithTimeout(ctx, w.client.within)
+	defer cancel()
+	n, err := w.partitions(ctx)
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		if err = w.create(ctx); err == nil {
+			n, err = w.partitions(ctx)
+		}
+	}
+	for err != nil && kerr.IsRetriable(err) { // a topic just made, or a leader being elected
+		select {
+		case <-ctx.Done():
+			return w.client.explain(err)
+		case <-time.After(100 * time.Millisecond):
+			n, err = w.partitions(ctx)
+		}
+	}
+	if err != nil {
+		return w.client.explain(err)
 	}
 	if w.s.cfg.Options.Get("sink.partitioner") == "fixed" {
-		w.partition = int32(subtask % len(t.Partitions))
+		w.partition = int32(subtask % n)
 	}
 	return nil
 }
 
+// partitions returns the number of partitions of the topic.
+func (w *writer) partitions(ctx context.Context) (int, error) {
+	topics, err := w.client.admin.ListTopics(ctx, w.s.topic)
+	if err != nil {
+		return 0, err
+	}
+	t := topics[w.s.topic]
+	if t.Err == nil && len(t.Partitions) == 0 {
+		return 0, kerr.LeaderNotAvailable
+	}
+	if t.Err != nil {
+		return 0, fmt.Errorf("topic '%s': %w", w.s.topic, t.Err)
+	}
+	return len(t.Partitions), nil
+}
+
 // create makes a missing topic, as brokers do for producers when auto.create.topics.enable is on.
-func (w *writer) create(ctx context.Context, missing error) error {
+func (w *writer) create(ctx context.Context) error {
 	if w.s.cfg.Options.Get("properties.allow.auto.create.topics") == "false" {
-		return fmt.Errorf("topic '%s' does not exist", w.s.topic)
+		return fmt.Errorf("topic '%s' does not exist, and 'properties.allow.auto.create.topics' is false", w.s.topic)
 	}
 	configs := map[string]*string{}
 	if w.s.upsert {
 		compact := "compact"
 		configs["cleanup.policy"] = &compact
 	}
-	resp, err := kadm.NewClient(w.client).CreateTopic(ctx, -1, -1, configs, w.s.topic)
+	resp, err := w.client.admin.CreateTopic(ctx, -1, -1, configs, w.s.topic)
 	if err == nil {
 		err = resp.Err
 	}
-	if err != nil && !strings.Contains(err.Error(), "TOPIC_ALREADY_EXISTS") {
-		return fmt.Errorf("topic '%s' does not exist (%v) and cannot be created: %w", w.s.topic, missing, err)
-	}
-	if w.partition < 0 && w.s.cfg.Options.Get("sink.partitioner") == "fixed" {
-		w.partition = 0
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("topic '%s' does not exist and cannot be created: %w", w.s.topic, err)
 	}
 	return nil
 }
@@ -187,19 +263,16 @@ func (w *writer) encoders() error {
 	if w.s.upsert {
 		keys = t.PrimaryKey
 	}
-	isKey := map[int]bool{}
-	for _, k := range keys {
-		isKey[t.Schema().Index(k)] = true
-	}
 	var vs, ks types.Schema
+	for _, k := range keys {
+		at := t.Schema().Index(k)
+		w.keyCols = append(w.keyCols, at)
+		c := t.Columns[at]
+		c.Name = strings.TrimPrefix(k, o.Get("key.fields-prefix"))
+		ks.Fields = append(ks.Fields, c)
+	}
 	for i, c := range t.Columns {
-		if isKey[i] {
-			w.keyCols = append(w.keyCols, i)
-			kc := c
-			kc.Name = strings.TrimPrefix(c.Name, o.Get("key.fields-prefix"))
-			ks.Fields = append(ks.Fields, kc)
-		}
-		if !isKey[i] || o.Enum("value.fields-include") != "EXCEPT_KEY" {
+		if !slices.Contains(w.keyCols, i) || o.Enum("value.fields-include") != "EXCEPT_KEY" {
 			w.valueCols = append(w.valueCols, i)
 			vs.Fields = append(vs.Fields, c)
 		}
@@ -284,10 +357,14 @@ func (w *writer) produce(ctx context.Context, b *vec.Batch) error {
 		w.metadata(rec, b, i)
 		k++
 	})
+	w.sent.Add(int64(n))
 	for i := range recs {
-		w.client.Produce(ctx, &recs[i], w.acked)
+		w.client.Produce(w.ctx, &recs[i], w.acked)
 	}
-	return nil
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return w.failed()
 }
 
 // metadata sets headers and timestamp from the writable metadata columns.
@@ -302,11 +379,7 @@ func (w *writer) metadata(rec *kgo.Record, b *vec.Batch, i int) {
 		if v.IsNull(i) {
 			continue
 		}
-		key := m.Key
-		if key == "" {
-			key = m.Name
-		}
-		switch key {
+		switch m.Key {
 		case "timestamp":
 			t, _ := expr.TimestampAt(v, i)
 			rec.Timestamp = time.UnixMilli(t)
@@ -322,13 +395,17 @@ func (w *writer) metadata(rec *kgo.Record, b *vec.Batch, i int) {
 }
 
 func (w *writer) acked(rec *kgo.Record, err error) {
-	if err == nil || !w.wait {
-		return
+	w.acks.Add(1)
+	if err != nil && w.wait {
+		w.fail(fmt.Errorf("record of topic '%s': %w", rec.Topic, w.client.explain(err)))
 	}
+}
+
+func (w *writer) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
-		w.err = fmt.Errorf("record of topic '%s': %w", rec.Topic, err)
+		w.err = err
 	}
 }
 
@@ -340,10 +417,13 @@ func (w *writer) failed() error {
 
 // Flush implements connector.Writer.
 func (w *writer) Flush(ctx context.Context) error {
-	if !w.wait {
-		return nil
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.ctx, cancel)()
 	if err := w.client.Flush(ctx); err != nil {
+		if failed := w.failed(); failed != nil {
+			return failed
+		}
 		return err
 	}
 	return w.failed()
@@ -358,4 +438,11 @@ func (w *writer) Prepare(ctx context.Context) ([]connector.Committable, error) {
 func (w *writer) Tick(context.Context) error { return w.failed() }
 
 // Close implements connector.Writer.
-func (w *writer) Close() error { w.client.Close(); return nil }
+func (w *writer) Close() error {
+	w.cancel(errClosed)
+	<-w.watched
+	w.client.Close()
+	return nil
+}
+
+var errClosed = errors.New("the writer was closed")

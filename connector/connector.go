@@ -10,6 +10,8 @@ package connector
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
@@ -109,7 +111,7 @@ type Source interface {
 // Enumerator finds splits. Its calls do not overlap.
 type Enumerator interface {
 	// Discover returns splits that it did not return before; done says that there will be no
-	// more. Unless done, it is called again every Interval.
+	// more. Unless done, it is called again from time to time.
 	Discover(ctx context.Context) (splits []Split, done bool, err error)
 	// Known tells an enumerator that starts from a checkpoint which splits exist already.
 	Known(ids []string)
@@ -224,7 +226,7 @@ type SinkConfig struct {
 	Resolve         func(path string) string
 	// Stdout and Stderr are where sinks that print write to.
 	Stdout, Stderr Printer
-	// Bad handles a row that the target refuses for what it contains.
+	// Bad handles a row that the target refuses for what it contains. Never nil.
 	Bad func(format.BadRecord) error
 }
 
@@ -255,7 +257,7 @@ type Writer interface {
 	// committables, which survive a crash of this process once the checkpoint that holds them
 	// is complete. Sinks without a Committer flush and return nil.
 	Prepare(ctx context.Context) ([]Committable, error)
-	// Tick is called now and then, at least every second, for time limits of buffers.
+	// Tick is called several times a second while the job runs, for time limits of buffers.
 	Tick(ctx context.Context) error
 	// Close ends the writer. Output that was not prepared is dropped.
 	Close() error
@@ -273,6 +275,12 @@ type Committer interface {
 	Close() error
 }
 
+// Finisher is implemented by committers that have something to do when a job that ended by itself
+// has committed everything, also when there was nothing to commit.
+type Finisher interface {
+	Finish(ctx context.Context) error
+}
+
 var factories = map[string]*Factory{}
 
 // Register adds a connector; it panics when the name is taken. Called from init, or by a library
@@ -287,11 +295,5 @@ func Register(f *Factory) {
 // Lookup returns the connector called name, or nil.
 func Lookup(name string) *Factory { return factories[name] }
 
-// Names lists the registered connectors.
-func Names() []string {
-	var out []string
-	for n := range factories {
-		out = append(out, n)
-	}
-	return out
-}
+// Names lists the registered connectors, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(factories)) }

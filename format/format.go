@@ -5,7 +5,9 @@
 package format
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
@@ -135,11 +137,5 @@ func Register(f *Factory) {
 // Lookup returns the format called name, or nil.
 func Lookup(name string) *Factory { return factories[name] }
 
-// Names lists the registered formats.
-func Names() []string {
-	var out []string
-	for n := range factories {
-		out = append(out, n)
-	}
-	return out
-}
+// Names lists the registered formats, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(factories)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -47,6 +48,7 @@ type deadLetter struct {
 
 type deadOut interface {
 	put(d *deadLetter) error
+	sync() error // makes what was put safe and visible
 	close() error
 }
 
@@ -252,6 +254,18 @@ func (d *deadLetters) open(t *connector.Table) (deadOut, error) {
 	return o, err
 }
 
+// sync makes everything put so far safe: positions behind it may be committed then.
+func (d *deadLetters) sync() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for table, o := range d.outs {
+		if err := o.sync(); err != nil {
+			return fmt.Errorf("dead-letter output of table %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
 func (d *deadLetters) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,6 +303,8 @@ func (o *deadFile) put(l *deadLetter) error {
 	return err
 }
 
+func (o *deadFile) sync() error { return o.f.Sync() }
+
 func (o *deadFile) close() error { return o.f.Close() }
 
 // deadTable is a table whose columns take a dead letter by name.
@@ -311,8 +327,10 @@ func (d *deadLetters) openTable(name string) (deadOut, error) {
 	if t.w, err = s.NewWriter(context.WithoutCancel(d.j.ctx), 0, 1); err != nil {
 		return nil, err
 	}
-	t.committer, err = s.NewCommitter(context.WithoutCancel(d.j.ctx))
-	return t, err
+	if t.committer, err = s.NewCommitter(context.WithoutCancel(d.j.ctx)); err != nil {
+		return nil, errors.Join(err, t.w.Close())
+	}
+	return t, nil
 }
 
 // DeadLetterColumns are the columns that a dead-letter table may have, each optional.
@@ -365,19 +383,19 @@ func (o *deadTable) put(l *deadLetter) error {
 	return o.w.Write(context.Background(), b)
 }
 
-func (o *deadTable) close() error {
+func (o *deadTable) sync() error {
 	ctx := context.Background()
 	cs, err := o.w.Prepare(ctx)
-	if err == nil && o.committer != nil && len(cs) > 0 {
-		err = o.committer.Commit(ctx, cs)
+	if err != nil || o.committer == nil || len(cs) == 0 {
+		return err
 	}
-	if e := o.w.Close(); err == nil {
-		err = e
-	}
+	return o.committer.Commit(ctx, cs)
+}
+
+func (o *deadTable) close() error {
+	err := errors.Join(o.sync(), o.w.Close())
 	if o.committer != nil {
-		if e := o.committer.Close(); err == nil {
-			err = e
-		}
+		err = errors.Join(err, o.committer.Close())
 	}
 	return err
 }

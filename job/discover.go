@@ -192,12 +192,7 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	r := &sourceRun{sourceShared: sh, env: j.o.Env, counters: books, out: st.outs[n.ID], wm: -1 << 63,
 		now: j.now, badRow: j.dead.row(n, books), badRecord: j.dead.record(src.Table),
 		newDecs: decoders, batchRows: j.o.BatchRows, ordered: j.ordered(), idleAfter: j.o.IdleTimeout}
-	r.command = func(f func() error) {
-		select {
-		case st.commands <- f:
-		case <-j.ctx.Done():
-		}
-	}
+	r.command = st.command
 	sh.runs = append(sh.runs, r)
 	o := sh.options
 	if d := o.Duration("scan.watermark.idle-timeout"); o.Has("scan.watermark.idle-timeout") {
@@ -210,7 +205,8 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	}
 	project, err := castMetadata(src, sh.table, j.o.Env)
 	if err == nil {
-		r.project, err = expr.CompileAll(project, j.o.Env)
+		r.exprs = project
+		_, err = expr.CompileAll(project, j.o.Env)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("table %s: %w", src.Table.Name, err)

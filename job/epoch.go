@@ -2,6 +2,8 @@ package job
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -52,19 +54,26 @@ func (e *epochs) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-e.j.stop:
-			e.end(stop, 10*time.Second)
+			if err := e.end(stop, stopWithin); err != nil {
+				e.j.cancel(err)
+			}
 			e.j.cancel(errStopped)
 			return
 		case <-t.C:
 			if e.j.unbounded() {
-				e.end(stop, time.Minute)
+				if err := e.end(stop, time.Minute); err != nil {
+					e.j.o.Warn(err.Error())
+				}
 			}
 		}
 	}
 }
 
-// end ends one epoch, giving up after limit: sinks that block, or subtasks that have finished.
-func (e *epochs) end(stop <-chan struct{}, limit time.Duration) {
+// stopWithin is how long sinks may take to write what they hold when a job is stopped.
+const stopWithin = 30 * time.Second
+
+// end ends one epoch. The error says that sinks did not pass the marker within the limit.
+func (e *epochs) end(stop <-chan struct{}, limit time.Duration) error {
 	e.mu.Lock()
 	e.id++
 	id := e.id
@@ -80,13 +89,7 @@ func (e *epochs) end(stop <-chan struct{}, limit time.Duration) {
 			if len(s.sources)+len(s.values) == 0 || s.ended.Load() {
 				continue
 			}
-			select {
-			case s.commands <- func() error { return s.mark(id) }:
-			case <-e.j.ctx.Done():
-				return
-			case <-stop:
-				return
-			}
+			s.command(func() error { return s.mark(id) })
 		}
 	}
 	timer := time.NewTimer(limit)
@@ -94,19 +97,20 @@ func (e *epochs) end(stop <-chan struct{}, limit time.Duration) {
 	select {
 	case <-done:
 	case <-timer.C:
-		return
+		return fmt.Errorf("the sinks have not written everything within %s; what they still hold is not visible", limit)
 	case <-stop:
-		return
+		return nil
 	case <-e.j.ctx.Done():
-		return
+		return nil
 	}
 	e.finish()
+	return nil
 }
 
 // finish commits what the epoch prepared.
 func (e *epochs) finish() {
 	ctx := context.WithoutCancel(e.j.ctx)
-	if err := e.j.commit(ctx); err != nil {
+	if err := errors.Join(e.j.commit(ctx), e.j.dead.sync()); err != nil {
 		e.j.cancel(err)
 		return
 	}

@@ -71,11 +71,16 @@ func (in *inbox) send(m message) bool {
 	in.held[m.channel] += m.bytes
 	in.queue = append(in.queue, m)
 	in.mu.Unlock()
+	in.wakeUp()
+	return true
+}
+
+// wakeUp makes the receiver look around.
+func (in *inbox) wakeUp() {
 	select {
 	case in.ready <- struct{}{}:
 	default:
 	}
-	return true
 }
 
 // take moves everything queued to dst.

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -98,7 +97,9 @@ type Job struct {
 	report  *Report
 	err     error
 	collect sync.Mutex
-	cpu     atomic.Int64
+	// committing is held while prepared output is made visible: epochs and the end of the job
+	// both do so.
+	committing sync.Mutex
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -203,6 +204,9 @@ func (j *Job) run() {
 		if err == nil {
 			err = j.commit(context.WithoutCancel(j.ctx))
 		}
+		if err == nil {
+			err = j.finishSinks(context.WithoutCancel(j.ctx))
+		}
 		j.cancel(errStopped)
 		side.Wait()
 		j.finish(err)
@@ -272,6 +276,8 @@ func (j *Job) closeAll() error {
 
 // commit makes prepared output visible.
 func (j *Job) commit(ctx context.Context) error {
+	j.committing.Lock()
+	defer j.committing.Unlock()
 	for _, n := range j.p.Nodes {
 		s := j.sinks[n.ID]
 		if s == nil || s.committer == nil {
@@ -289,6 +295,18 @@ func (j *Job) commit(ctx context.Context) error {
 		s.mu.Lock()
 		s.prepared = s.prepared[len(cs):]
 		s.mu.Unlock()
+	}
+	return nil
+}
+
+// finishSinks tells the sinks of a job that ended by itself that nothing more will be committed.
+func (j *Job) finishSinks(ctx context.Context) error {
+	for _, s := range j.sinks {
+		if f, ok := s.committer.(connector.Finisher); ok {
+			if err := f.Finish(ctx); err != nil {
+				return fmt.Errorf("finish table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	_ "github.com/tidemark-stream/tidemark/connector/all" // formats and files
@@ -228,5 +229,77 @@ func TestJob_WatchedFolderStops(t *testing.T) {
 	r, err := j.Wait()
 	if err != nil || !r.Stopped || r.RowsOut != 3 {
 		t.Errorf("stopped %v, %d rows out, %v", r.Stopped, r.RowsOut, err)
+	}
+}
+
+func TestJob_ComputedColumnsOfSeveralSplits(t *testing.T) {
+	dir := t.TempDir()
+	for f := range 3 {
+		var lines []string
+		for i := range 40 + f*10 {
+			lines = append(lines, rec(i*3+f))
+		}
+		write(t, dir, fmt.Sprintf("%d.json", f), lines...)
+	}
+	for _, ordered := range []bool{false, true} {
+		p := readings(dir, plan.Forward, ordered, nil)
+		src := p.Nodes[0].Op.(*plan.Source)
+		k := src.Project[0]
+		plus, err := expr.Resolve("+", []expr.Expr{k, &expr.Literal{Value: int64(1000), T: types.BigIntType.NotNull()}}, &expr.Env{}, expr.Pos{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := types.NewSchema(append(append([]types.Field{}, p.Nodes[0].Schema.Fields...), types.Field{Name: "k2", Type: plus.Type()})...)
+		src.Project = append(src.Project, plus)
+		for _, n := range p.Nodes {
+			n.Schema = s
+		}
+		rows := 0
+		j, err := job.Start(context.Background(), p, job.Options{BatchRows: 7, Collect: func(_ *plan.Node, b *vec.Batch) error {
+			b.Each(func(i int) {
+				rows++
+				if b.Cols[2].I64[i] != b.Cols[0].I64[i]+1000 {
+					t.Errorf("k = %d, k + 1000 = %d", b.Cols[0].I64[i], b.Cols[2].I64[i])
+				}
+			})
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Wait(); err != nil || rows != 150 {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+	}
+}
+
+func TestJob_ManyNewFilesAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.json", rec(0))
+	p := readings(dir, plan.Forward, false, map[string]string{"source.monitor-interval": "1 ms"})
+	var mu sync.Mutex
+	rows, all := 0, make(chan struct{})
+	j, err := job.Start(context.Background(), p, job.Options{Collect: func(_ *plan.Node, b *vec.Batch) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if rows += b.Rows(); rows == 301 {
+			close(all)
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		write(t, dir, fmt.Sprintf("b%03d.json", i), rec(i))
+	}
+	select {
+	case <-all:
+	case <-time.After(20 * time.Second):
+		t.Errorf("only %d of 301 rows came", rows)
+	}
+	j.Stop()
+	if r, err := j.Wait(); err != nil || !r.Stopped {
+		t.Errorf("stop: %v", err)
 	}
 }

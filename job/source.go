@@ -70,7 +70,7 @@ type sourceRun struct {
 	*sourceShared
 	reader    connector.Reader
 	env       *expr.Env
-	project   *expr.Programs
+	exprs     []expr.Expr // of the output columns, compiled once a split: its results wait with it
 	watermark *expr.Program
 	rawSchema types.Schema
 	valueCols []int // columns of raw that the value format fills; the others: keyCols, metadata
@@ -240,10 +240,23 @@ func (s *sourceRun) stopped(r *splitRun) error {
 		s.splits = slices.DeleteFunc(s.splits, func(x *splitRun) bool { return x == r })
 		return s.tick()
 	}
-	if s.idleAfter > 0 && time.Since(r.quiet) >= s.idleAfter {
+	s.idle(r)
+	return nil
+}
+
+// idle makes a split that has been quiet long enough idle. Only one that was read to its end can
+// be: a broker that is away says nothing about what is to come, and a bounded read waits for all.
+func (s *sourceRun) idle(r *splitRun) {
+	if s.bounded || s.idleAfter <= 0 || r.quiet.IsZero() || r.pending() || r.rd == nil {
+		return
+	}
+	if r.rd.Lag() > 0 {
+		r.quiet = time.Now()
+		return
+	}
+	if time.Since(r.quiet) >= s.idleAfter {
 		s.clock.setStatus(r.cs, splitIdle)
 	}
-	return nil
 }
 
 // tooFarAhead reports whether r must wait because splits of other subtasks are behind it. Only
@@ -309,15 +322,11 @@ func (s *sourceRun) tick() error {
 	return nil
 }
 
-// checkIdle makes splits that have been quiet long enough idle.
+// checkIdle makes splits that have been quiet long enough idle, and passes on what other subtasks
+// have moved the watermark to.
 func (s *sourceRun) checkIdle() error {
-	if s.idleAfter <= 0 {
-		return nil
-	}
 	for _, r := range s.splits {
-		if !r.quiet.IsZero() && !r.pending() && time.Since(r.quiet) >= s.idleAfter {
-			s.clock.setStatus(r.cs, splitIdle)
-		}
+		s.idle(r)
 	}
 	return s.tick()
 }

@@ -37,6 +37,7 @@ type splitRun struct {
 	keys    keyRows
 	consts  []*vec.Vec // values of constCols
 	skipped int64      // bad records that the decoder has passed over
+	progs   *expr.Programs
 	ctx     expr.EvalCtx
 
 	out    vec.Batch // projected and stamped
@@ -77,6 +78,11 @@ func (r *splitRun) open(ctx context.Context) error {
 			r.rows.Batch.Cols = append(r.rows.Batch.Cols, r.raw.Cols[c])
 		}
 		r.keys.open(r.raw, r.s.keyCols)
+	}
+	if r.progs == nil {
+		if r.progs, err = expr.CompileAll(r.s.exprs, r.s.env); err != nil {
+			return err
+		}
 	}
 	if c, ok := r.dec.(format.Cutter); ok {
 		if f, ok := rd.(interface{ CutBy(func([]byte) int) }); ok {
@@ -252,7 +258,7 @@ func (r *splitRun) project() error {
 	}
 	s.counters.RowsIn.Add(int64(n - len(bad)))
 	r.ctx.Batch, r.ctx.Errs = r.raw, r.ctx.Errs[:0]
-	cols := s.project.EvalAll(&r.ctx, r.raw)
+	cols := r.progs.EvalAll(&r.ctx, r.raw)
 	r.out = vec.Batch{N: n, Cols: append(r.out.Cols[:0], cols...), Kinds: r.raw.Kinds,
 		Origin: r.raw.Origin, Pos: r.raw.Pos}
 	if err := s.refuse(r.raw, r.ctx.Errs, bad); err != nil {
@@ -378,7 +384,7 @@ func (r *splitRun) park() error {
 		r.stamps = r.out.Stamps
 	}
 	r.split.Position = r.resume()
-	r.raw, r.dec, r.keyDec, r.rec, r.skipped = nil, nil, nil, connector.Records{}, 0
+	r.raw, r.progs, r.dec, r.keyDec, r.rec, r.skipped = nil, nil, nil, nil, connector.Records{}, 0
 	return r.close()
 }
 

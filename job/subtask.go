@@ -2,7 +2,9 @@ package job
 
 import (
 	"fmt"
+	"math"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +35,7 @@ type subtask struct {
 	ordered  map[[2]int]*orderedInput
 	msgs     []message
 	wake     []<-chan struct{}
-	commands chan func() error // run between batches
+	cmds     commands // run between batches
 	lastTick time.Time
 	rowsSent atomic.Int64
 	busy     atomic.Int64 // ns spent working
@@ -42,7 +44,30 @@ type subtask struct {
 
 func newSubtask(j *Job, t *task, index int) *subtask {
 	return &subtask{j: j, task: t, index: index, ops: map[int]*opRun{}, outs: map[int]*fan{},
-		in: newInbox(), ordered: map[[2]int]*orderedInput{}, commands: make(chan func() error, 16)}
+		in: newInbox(), ordered: map[[2]int]*orderedInput{}}
+}
+
+// commands are functions that other goroutines want run in a subtask's, between two batches, in
+// the order in which they were given.
+type commands struct {
+	mu    sync.Mutex
+	queue []func() error // guarded by mu
+}
+
+// command queues f for the subtask and wakes it. It never blocks.
+func (s *subtask) command(f func() error) {
+	s.cmds.mu.Lock()
+	s.cmds.queue = append(s.cmds.queue, f)
+	s.cmds.mu.Unlock()
+	s.in.wakeUp()
+}
+
+func (c *commands) take() []func() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queue
+	c.queue = nil
+	return q
 }
 
 // target is where an operator's output goes: a chained operator or an exchange.
@@ -116,8 +141,8 @@ type chained struct {
 
 func (c *chained) Emit(b *vec.Batch) error  { return c.o.process(c.input, b) }
 func (c *chained) Watermark(wm int64) error { return c.o.watermark(c.input, 0, wm) }
-func (c *chained) End() error               { return c.o.end(c.input) }
-func (c *chained) Epoch(id int64) error     { return c.o.epoch(id) }
+func (c *chained) End() error               { return c.o.end(c.input, 0) }
+func (c *chained) Epoch(id int64) error     { return c.o.epoch(c.input, 0, id) }
 
 // opRun is an operator with the merging of its inputs.
 type opRun struct {
@@ -129,13 +154,17 @@ type opRun struct {
 	out    *fan
 	wms    [][]int64 // per input and channel of it
 	wm     int64
-	open   int // channels that have not ended
+	marks  [][]int64 // per input and channel: the last epoch whose marker came, endOfChannel after the end
+	open   int       // channels that have not ended
 	total  int
-	marked map[int64]int // markers seen of an epoch
+	passed int64 // the last epoch that went on
 }
 
+// endOfChannel stands for every later marker of a channel that has ended.
+const endOfChannel = math.MaxInt64
+
 func (s *subtask) addOp(n *plan.Node, o op.Operator, books *op.Counters) {
-	r := &opRun{s: s, node: n, op: o, books: books, out: s.outs[n.ID], wm: vec.MinTime, marked: map[int64]int{}}
+	r := &opRun{s: s, node: n, op: o, books: books, out: s.outs[n.ID], wm: vec.MinTime}
 	r.proc, _ = o.(op.ProcTimer)
 	s.ops[n.ID] = r
 	s.order = append(s.order, r)
@@ -144,9 +173,11 @@ func (s *subtask) addOp(n *plan.Node, o op.Operator, books *op.Counters) {
 func (r *opRun) addInput(input, channels int) {
 	for len(r.wms) <= input {
 		r.wms = append(r.wms, nil)
+		r.marks = append(r.marks, nil)
 	}
 	for range channels {
 		r.wms[input] = append(r.wms[input], vec.MinTime)
+		r.marks[input] = append(r.marks[input], 0)
 		r.open++
 		r.total++
 	}
@@ -178,14 +209,12 @@ func (r *opRun) watermark(input, ch int, wm int64) error {
 	return r.op.Watermark(low)
 }
 
-func (r *opRun) end(int) error {
+// end notes the end of one channel of an input. The last one finishes the operator; before that,
+// the one that ended owes no more markers.
+func (r *opRun) end(input, ch int) error {
+	r.marks[input][ch] = endOfChannel
 	if r.open--; r.open > 0 {
-		for id, n := range r.marked { // the one that ended owes no marker
-			if n >= r.open {
-				return r.pass(id)
-			}
-		}
-		return nil
+		return r.pass()
 	}
 	if err := r.op.Finish(); err != nil {
 		return err
@@ -199,17 +228,24 @@ func (r *opRun) end(int) error {
 	return r.out.end()
 }
 
-// epoch counts the markers of an epoch; the last one lets it pass.
-func (r *opRun) epoch(id int64) error {
-	r.marked[id]++
-	if r.marked[id] < r.open {
-		return nil
-	}
-	return r.pass(id)
+// epoch notes the marker of one channel.
+func (r *opRun) epoch(input, ch int, id int64) error {
+	r.marks[input][ch] = max(r.marks[input][ch], id)
+	return r.pass()
 }
 
-func (r *opRun) pass(id int64) error {
-	delete(r.marked, id)
+// pass lets the newest epoch go on whose marker has come on every channel that has not ended.
+func (r *opRun) pass() error {
+	id := int64(endOfChannel)
+	for _, in := range r.marks {
+		for _, m := range in {
+			id = min(id, m)
+		}
+	}
+	if id <= r.passed || id == endOfChannel {
+		return nil
+	}
+	r.passed = id
 	if err := r.prepare(); err != nil {
 		return err
 	}
@@ -298,8 +334,8 @@ func (s *subtask) run() (err error) {
 // turn does one round of work: commands, messages, one batch of every source.
 func (s *subtask) turn() (worked bool, err error) {
 	from := time.Now()
-	if len(s.commands) > 0 {
-		if err := (<-s.commands)(); err != nil {
+	for _, f := range s.cmds.take() {
+		if err := f(); err != nil {
 			return false, err
 		}
 		worked = true
@@ -357,9 +393,9 @@ func (s *subtask) deliver(m message) error {
 		if err := c.to.watermark(c.input, c.sub, vec.MaxTime); err != nil {
 			return err
 		}
-		return c.to.end(c.input)
+		return c.to.end(c.input, c.sub)
 	case m.epoch != 0:
-		return c.to.epoch(m.epoch)
+		return c.to.epoch(c.input, c.sub, m.epoch)
 	}
 	return c.to.watermark(c.input, c.sub, m.wm)
 }
@@ -496,8 +532,6 @@ func (s *subtask) wait() {
 	select {
 	case <-s.in.ready:
 	case <-wake:
-	case f := <-s.commands:
-		s.commands <- f
 	case <-t.C:
 	case <-s.j.ctx.Done():
 	}

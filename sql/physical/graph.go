@@ -35,10 +35,10 @@ type node struct {
 	id     int // order of creation, for keys
 }
 
-// ordering reports whether rows of several subtasks of n are to be merged in the order of their
-// stamps: there may be several, they have stamps, and the input ends, so that waiting for the
-// slowest is no danger.
-func (b *builder) ordering(n *node) bool { return n.bounded && n.time && (b.par > 1 || b.wide) }
+// ordering reports whether rows of several splits or subtasks of n are to be merged in the order of
+// their stamps: they have stamps, and the input ends, so that waiting for the slowest is no danger.
+// The parallelism makes no difference: one subtask reads several splits too.
+func (b *builder) ordering(n *node) bool { return n.bounded && n.time }
 
 type input struct {
 	from    *node
@@ -121,6 +121,8 @@ func (b *builder) key(n *node) string {
 		c := *o
 		c.Aggs, c.ArgSchema = nil, types.Schema{}
 		fmt.Fprintf(&s, "%+v %s", c, aggKeys(o.Aggs))
+	case *plan.Join:
+		fmt.Fprintf(&s, "join %d %v %v %v %s", o.Kind, o.LeftKeys, o.RightKeys, o.NullSafe, exprKey(o.Filter))
 	case *plan.GroupAgg:
 		c := *o
 		c.Aggs, c.ArgSchema = nil, types.Schema{}

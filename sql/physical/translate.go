@@ -33,6 +33,8 @@ func (b *builder) node(n logical.Node, upsert []int) *node {
 		return b.groupAgg(n)
 	case *logical.WindowTVF:
 		return b.windowTVF(n)
+	case *logical.Join:
+		return b.join(n)
 	case *logical.Union:
 		return b.union(n)
 	case *logical.Sort:

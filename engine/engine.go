@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	_ "github.com/tidemark-stream/tidemark/expr/fn" // the function library
+	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -179,22 +180,30 @@ func (e *Engine) session(name, text string, h Handler) (*sql.Session, error) {
 			return nil, err
 		}
 	}
-	for k, v := range e.o.Override {
-		if err := s.Config().Set(k, v); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, e.fix(s)
 }
 
 // overridden reports whether st is a SET or RESET of a key that the caller has fixed.
 func (e *Engine) overridden(st ast.Statement) bool {
-	set, ok := st.(*ast.Set)
-	if !ok || set.Key == "" {
-		return false
+	var key string
+	switch st := st.(type) {
+	case *ast.Set:
+		key = st.Key
+	case *ast.Reset:
+		key = st.Key
 	}
-	_, fixed := e.o.Override[set.Key]
+	_, fixed := e.o.Override[key]
 	return fixed
+}
+
+// fix sets the keys that the caller has fixed, at the start and again after a bare RESET.
+func (e *Engine) fix(s *sql.Session) error {
+	for k, v := range e.o.Override {
+		if err := s.Config().Set(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFunc, st ast.Statement) error {
@@ -204,6 +213,11 @@ func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFun
 	res, err := r.session.Execute(st)
 	if err != nil {
 		return err
+	}
+	if _, ok := st.(*ast.Reset); ok {
+		if err := r.e.fix(r.session); err != nil {
+			return err
+		}
 	}
 	switch {
 	case res.Plan != nil:
@@ -320,7 +334,8 @@ func (e *Engine) deadLetterSink(s *sql.Session, name string) (connector.Sink, ty
 	}
 	sink, err := f.NewSink(connector.SinkConfig{Table: spec, Schema: schema, Mode: types.InsertOnly,
 		Options: option.Of(spec.Options, f.Options, connector.CommonOptions), Resolve: e.resolve,
-		Stdout: e.o.Stdout, Stderr: e.o.Stderr})
+		Stdout: e.o.Stdout, Stderr: e.o.Stderr,
+		Bad: func(b format.BadRecord) error { return fmt.Errorf("dead-letter table '%s': %w", name, b.Err) }})
 	return sink, schema, err
 }
 

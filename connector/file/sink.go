@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -221,22 +222,29 @@ func (w *writer) create(dir string) (*part, error) {
 func (w *writer) finish(dir string) error {
 	p := w.open[dir]
 	delete(w.open, dir)
-	if err := p.w.Flush(); err != nil {
-		p.f.Close()
-		return err
+	err := p.w.Flush()
+	if err == nil {
+		err = p.f.Sync()
 	}
-	if err := p.f.Sync(); err != nil {
-		p.f.Close()
-		return err
+	if e := p.f.Close(); err == nil {
+		err = e
 	}
-	if err := p.f.Close(); err != nil {
-		return err
+	var c connector.Committable
+	if err == nil {
+		c, err = json.Marshal(p.move)
 	}
-	c, err := json.Marshal(p.move)
 	if err != nil {
-		return err
+		return errors.Join(err, p.move.remove())
 	}
 	w.ready = append(w.ready, c)
+	return nil
+}
+
+// remove deletes the file under its temporary name.
+func (m move) remove() error {
+	if err := os.Remove(filepath.Join(m.Dir, m.Temp)); err != nil && !os.IsNotExist(err) {
+		return err
+	}
 	return nil
 }
 
@@ -275,14 +283,18 @@ func (w *writer) Tick(context.Context) error {
 	return nil
 }
 
-// Close implements connector.Writer.
+// Close implements connector.Writer. Files that were not prepared are removed, also those that are
+// complete.
 func (w *writer) Close() error {
+	var errs []error
 	for _, p := range w.open {
 		p.f.Close()
-		os.Remove(filepath.Join(p.move.Dir, p.move.Temp))
+		errs = append(errs, p.move.remove())
 	}
 	clear(w.open)
-	return nil
+	errs = append(errs, abort(w.ready))
+	w.ready = nil
+	return errors.Join(errs...)
 }
 
 // NewCommitter implements connector.Sink.
@@ -290,8 +302,8 @@ func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
 	return &committer{s: s, cleared: map[string]bool{}}, nil
 }
 
-// committer renames finished files. INSERT OVERWRITE removes what was in a folder before the
-// first file of this run appears there.
+// committer renames finished files. INSERT OVERWRITE then removes what earlier runs left in the
+// folder.
 type committer struct {
 	s       *sink
 	mu      sync.Mutex
@@ -308,11 +320,6 @@ func (c *committer) Commit(_ context.Context, cs []connector.Committable) error 
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return fmt.Errorf("BUG: committable %q: %w", raw, err)
 		}
-		if c.s.cfg.Overwrite && !c.cleared[m.Dir] {
-			if err := c.clear(m.Dir); err != nil {
-				return err
-			}
-		}
 		dirs[m.Dir] = true
 		from, to := filepath.Join(m.Dir, m.Temp), filepath.Join(m.Dir, m.Name)
 		if err := os.Rename(from, to); err != nil {
@@ -322,11 +329,34 @@ func (c *committer) Commit(_ context.Context, cs []connector.Committable) error 
 		}
 	}
 	for d := range dirs {
+		if c.s.cfg.Overwrite && !c.cleared[d] {
+			if err := c.clear(d); err != nil {
+				return err
+			}
+		}
 		if err := c.seal(d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Finish implements connector.Finisher: INSERT OVERWRITE of a table without partitions, or of one
+// partition, replaces what was there also when the query gave no row.
+func (c *committer) Finish(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dir := c.s.root
+	if !c.s.cfg.Overwrite || len(c.s.part) > 0 && len(c.s.cfg.StaticPartition) < len(c.s.part) {
+		return nil
+	}
+	for _, k := range c.s.cfg.Table.PartitionKeys {
+		dir = filepath.Join(dir, escapePart(k)+"="+escapePart(c.s.cfg.StaticPartition[k]))
+	}
+	if _, err := os.Stat(dir); c.cleared[dir] || os.IsNotExist(err) {
+		return nil
+	}
+	return c.clear(dir)
 }
 
 // clear removes the files of earlier runs from dir.
@@ -364,17 +394,18 @@ func (c *committer) seal(dir string) error {
 }
 
 // Abort implements connector.Committer.
-func (c *committer) Abort(_ context.Context, cs []connector.Committable) error {
+func (c *committer) Abort(_ context.Context, cs []connector.Committable) error { return abort(cs) }
+
+func abort(cs []connector.Committable) error {
+	var errs []error
 	for _, raw := range cs {
 		var m move
 		if err := json.Unmarshal(raw, &m); err != nil {
-			return err
+			return fmt.Errorf("BUG: committable %q: %w", raw, err)
 		}
-		if err := os.Remove(filepath.Join(m.Dir, m.Temp)); err != nil && !os.IsNotExist(err) {
-			return err
-		}
+		errs = append(errs, m.remove())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Close implements connector.Committer.

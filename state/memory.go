@@ -4,17 +4,24 @@ import "sync/atomic"
 
 // Memory is the accountant of an operator's slabs, and the place they come from. Memory of at
 // least mapWords words is mapped anonymously, outside Go's heap; less comes from the heap (it
-// holds no pointers, so the collector does not scan it either).
+// holds no pointers, so the collector does not scan it either). Chunks of records are cut from
+// arenas that are aligned for large pages.
 type Memory struct {
 	used  atomic.Int64 // bytes handed out
-	spare [][]uint64   // whole chunks given back, kept for the next table
+	spare [][]uint64   // chunks given back, kept for the next table
+	cold  [][]uint64   // more of them, whose pages were given back to the system
+	// arena is where the next chunk is cut from; arenas are all there are.
+	arena  []uint64
+	arenas []mapping
 }
 
 const (
 	mapWords = 1 << 15
 	// spareChunks bounds what is kept for reuse: windows give back chunks as fast as they take
-	// new ones, and unmapping costs a page fault for each page when the next window comes.
+	// new ones, and pages given back cost a fault each when the next window comes.
 	spareChunks = 64
+	// arenaChunks is the chunks of an arena: only those in use take memory.
+	arenaChunks = 32
 )
 
 // NewMemory returns an accountant that has handed out nothing.
@@ -34,10 +41,30 @@ func (m *Memory) alloc(n int, zero bool) []uint64 {
 		}
 		return w
 	}
+	if n == chunkWords {
+		return m.chunk()
+	}
 	if n >= mapWords {
 		return mapMemory(n)
 	}
 	return make([]uint64, n)
+}
+
+// chunk returns a chunk of zeros.
+func (m *Memory) chunk() []uint64 {
+	if n := len(m.cold); n > 0 {
+		w := m.cold[n-1]
+		m.cold = m.cold[:n-1]
+		clear(w)
+		return w
+	}
+	if len(m.arena) == 0 {
+		a, words := mapArena(arenaChunks * chunkWords)
+		m.arenas, m.arena = append(m.arenas, a), words
+	}
+	w := m.arena[:chunkWords:chunkWords]
+	m.arena = m.arena[chunkWords:]
+	return w
 }
 
 // release takes back what alloc returned.
@@ -46,8 +73,13 @@ func (m *Memory) release(w []uint64) {
 		return
 	}
 	m.used.Add(-int64(len(w)) * 8)
-	if len(w) == chunkWords && len(m.spare) < spareChunks {
-		m.spare = append(m.spare, w)
+	if len(w) == chunkWords {
+		if len(m.spare) < spareChunks {
+			m.spare = append(m.spare, w)
+		} else {
+			discard(w)
+			m.cold = append(m.cold, w)
+		}
 		return
 	}
 	if len(w) >= mapWords {
@@ -55,10 +87,10 @@ func (m *Memory) release(w []uint64) {
 	}
 }
 
-// Close unmaps what is kept for reuse. Tables must have been released before.
+// Close unmaps the arenas. Tables must have been released before.
 func (m *Memory) Close() {
-	for _, w := range m.spare {
-		unmapMemory(w)
+	for _, a := range m.arenas {
+		a.unmap()
 	}
-	m.spare = nil
+	m.spare, m.cold, m.arena, m.arenas = nil, nil, nil, nil
 }

@@ -48,7 +48,7 @@ func (t *Table) index(slots int) {
 // capacity is the number of keys that an index holds: three quarters of its slots, but half of them
 // while it is small enough that walks cost more than memory.
 func capacity(slots int) int {
-	if slots <= 1<<18 {
+	if slots <= 1<<22 {
 		return slots / 2
 	}
 	return slots / 4 * 3

@@ -19,6 +19,8 @@ const (
 	aggBase = 1 << (24 + iota)
 	groupingBase
 	propBase
+	// subBase is where the columns of sub-queries start, which come after all others.
+	subBase
 )
 
 // aggregator gathers what one GROUP BY level computes.
@@ -326,6 +328,8 @@ func (a *aggregator) output(e expr.Expr, clause string) (expr.Expr, error) {
 func (a *aggregator) position(index int) int {
 	base := len(a.keys)
 	switch {
+	case index >= subBase:
+		return base + len(a.calls) + len(a.groupings) + len(a.props) + index - subBase
 	case index >= propBase:
 		return base + len(a.calls) + len(a.groupings) + index - propBase
 	case index >= groupingBase:

@@ -17,6 +17,8 @@ type scope struct {
 	aggs *aggregator
 	// inAggregate names the aggregate call whose argument is being bound, or is empty.
 	inAggregate string
+	// subs takes sub-queries as values; nil where they are not allowed.
+	subs *subqueries
 }
 
 // item binds an expression that passes a bare column, or the time of a window, on with its time
@@ -109,6 +111,10 @@ func (s *scope) dispatch(e ast.Expr) (expr.Expr, error) {
 		return s.quantified(e)
 	case *ast.Symbol:
 		return symbol(e.Word), nil
+	case *ast.Subquery:
+		if s.subs != nil {
+			return s.scalar(e)
+		}
 	}
 	return nil, s.refuse(e)
 }
@@ -131,7 +137,7 @@ func (s *scope) refuse(e ast.Expr) error {
 	case *ast.Star, *ast.FieldStar:
 		return errAt(at, "* cannot stand here").WithHint("it stands in a select list, or as COUNT(*)")
 	case *ast.Subquery:
-		return unsupported(at, "a sub-query as a value")
+		return unsupported(at, "a sub-query as a value in "+s.clause)
 	case *ast.Exists:
 		if e.Unique {
 			return unsupported(at, "UNIQUE (sub-query)")

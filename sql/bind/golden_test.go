@@ -169,6 +169,11 @@ func line(n logical.Node) string {
 		return "WindowTVF " + windowText(n.Window)
 	case *logical.Union:
 		return "Union"
+	case *logical.Join:
+		if n.Cond == nil {
+			return "Join " + n.Kind.String()
+		}
+		return "Join " + n.Kind.String() + " on " + text(n.Cond)
 	case *logical.Sort:
 		return fmt.Sprintf("Sort %s offset=%d limit=%d", sortText(n.Keys), n.Offset, n.Limit)
 	case *logical.Sink:

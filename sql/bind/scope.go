@@ -28,6 +28,10 @@ type column struct {
 	// where the language has not (the time column behind a window function).
 	typ types.Type
 	win windowRole
+	// hidden columns hold what sub-queries give; no name means them, nor does a star.
+	hidden bool
+	// byTable columns are found by qualified names only: a table's own column that USING merged.
+	byTable bool
 }
 
 // windowRole marks the columns that a window function adds, as long as they are passed on
@@ -144,7 +148,7 @@ func (c column) matchesTable(q []string) bool {
 func (r *relation) find(qualifier []string, name string) []int {
 	var out []int
 	for i, c := range r.cols {
-		if c.name == name && (qualifier == nil || c.matchesTable(qualifier)) {
+		if c.name == name && !c.hidden && (qualifier == nil && !c.byTable || c.matchesTable(qualifier)) {
 			out = append(out, i)
 		}
 	}

@@ -40,7 +40,7 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	case q.Having != nil || hasAggregate(q, order):
 		a = &aggregator{b: b, input: rel, at: q.Span}
 	}
-	s := &scope{b: b, rel: rel, clause: "the select list", aggs: a}
+	s := &scope{b: b, rel: rel, clause: "the select list", aggs: a, subs: &subqueries{with: with}}
 	items, err := s.selectItems(q.Items)
 	if err != nil {
 		return nil, nil, err
@@ -71,12 +71,12 @@ func (b *Binder) input(q *ast.Select, with *ctes) (*relation, error) {
 	if q.Where == nil {
 		return rel, nil
 	}
-	s := &scope{b: b, rel: rel, clause: "WHERE"}
+	s := &scope{b: b, rel: rel, clause: "WHERE", subs: &subqueries{with: with}}
 	cond, err := s.condition(q.Where)
 	if err != nil {
 		return nil, err
 	}
-	return &relation{node: &logical.Filter{Input: rel.node, Cond: cond}, cols: rel.cols}, nil
+	return &relation{node: &logical.Filter{Input: s.rel.node, Cond: cond}, cols: s.rel.cols}, nil
 }
 
 // oneRow is a relation of one row; its column has no name to be found by.
@@ -158,7 +158,7 @@ func (s *scope) star(e *ast.Star) ([]selectItem, error) {
 		if e.Qualifier != nil && !c.matchesTable(e.Qualifier.Strings()) {
 			continue
 		}
-		if s.hiddenByStar(c) {
+		if c.hidden || c.byTable || s.hiddenByStar(c) {
 			continue
 		}
 		ref := s.rel.column(i)
@@ -249,6 +249,9 @@ func (b *Binder) finishSelect(
 	rel := s.rel
 	if s.aggs != nil {
 		if rel, err = s.aggs.rewrite(items, &having, sorts); err != nil {
+			return nil, nil, err
+		}
+		if rel, err = s.subs.attachAll(s, rel); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -31,6 +31,8 @@ func logicalLine(n logical.Node) string {
 		return logicalAggregate(n)
 	case *logical.WindowTVF:
 		return "WindowTableFunction(window=[" + window(&n.Window, n.Input.Schema()) + "])"
+	case *logical.Join:
+		return logicalJoin(n)
 	case *logical.Union:
 		return "Union(all=[true])"
 	case *logical.Sort:
@@ -68,6 +70,31 @@ func optWindow(n *opt.WindowAgg) string {
 		sel = append(sel, property(p)+" AS "+n.PropNames[i])
 	}
 	return "WindowAggregate(" + strings.Join(append(parts, "select=["+strings.Join(sel, ", ")+"]"), ", ") + ")"
+}
+
+func logicalJoin(n *logical.Join) string {
+	l, r := n.L.Schema(), n.R.Schema()
+	s := "Join(type=[" + n.Kind.String() + "]"
+	if len(n.LeftKeys) > 0 {
+		s += ", keys=[" + equalities(l, r, n.LeftKeys, n.RightKeys, n.NullSafe) + "]"
+	}
+	if n.Cond != nil {
+		s += ", where=[" + show(n.Cond, n.Schema()) + "]"
+	}
+	return s + ")"
+}
+
+// equalities prints the keys of a join: a = b AND ....
+func equalities(l, r types.Schema, left, right []int, nullSafe []bool) string {
+	out := make([]string, len(left))
+	for i := range left {
+		how := " = "
+		if nullSafe != nil && nullSafe[i] {
+			how = " IS NOT DISTINCT FROM "
+		}
+		out[i] = l.Fields[left[i]].Name + how + r.Fields[right[i]].Name
+	}
+	return strings.Join(out, " AND ")
 }
 
 func logicalAggregate(n *logical.Aggregate) string {

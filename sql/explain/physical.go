@@ -73,7 +73,7 @@ func details(p *plan.Plan, n *plan.Node) []detail {
 	if len(n.Inputs) > 0 {
 		in = p.Nodes[n.Inputs[0].From].Schema
 	}
-	out := operator(n, in)
+	out := operator(p, n, in)
 	add := func(name, text string) {
 		if text != "" {
 			out = append(out, detail{name, text})
@@ -94,7 +94,7 @@ func details(p *plan.Plan, n *plan.Node) []detail {
 		}
 	}
 	if n.StateGrowth != "" {
-		add("state", n.StateGrowth+ttl(n.Op, p.Batch))
+		add("state", n.StateGrowth+ttl(p, n.Op))
 	}
 	var carries []string
 	if n.NeedStamps {
@@ -113,9 +113,9 @@ func details(p *plan.Plan, n *plan.Node) []detail {
 }
 
 // ttl says how long state is kept.
-func ttl(op plan.Op, batch bool) string {
+func ttl(p *plan.Plan, op plan.Op) string {
 	var ms int64
-	if batch {
+	if p.Batch {
 		return ""
 	}
 	switch o := op.(type) {
@@ -139,6 +139,10 @@ func ttl(op plan.Op, batch bool) string {
 			return "; freed " + duration(o.AllowedLatenessMs) + " after the watermark passes its end"
 		}
 		return "; freed when the watermark passes its end"
+	case *plan.Join:
+		if ttl := p.Config["table.exec.state.ttl"]; ttl != "" && strings.Trim(ttl, " 0msdhin") != "" {
+			return "; kept for ever (table.exec.state.ttl does not work for joins yet)"
+		}
 	default:
 		return ""
 	}
@@ -149,7 +153,7 @@ func ttl(op plan.Op, batch bool) string {
 }
 
 // operator gives the particulars of n's kind.
-func operator(n *plan.Node, in types.Schema) []detail {
+func operator(p *plan.Plan, n *plan.Node, in types.Schema) []detail {
 	switch o := n.Op.(type) {
 	case *plan.Source:
 		return source(n, o)
@@ -172,6 +176,8 @@ func operator(n *plan.Node, in types.Schema) []detail {
 			return []detail{{"select", fields(n.Schema)}}
 		}
 		return []detail{{"select", strings.Join(selected(in, o.Keys, o.Aggs), ", ")}}
+	case *plan.Join:
+		return joinDetails(n, o, in, p.Nodes[n.Inputs[1].From].Schema)
 	case *plan.Sort:
 		return []detail{{"order", ordering(o.Keys, o.Offset, o.Limit, in)}}
 	case *plan.Limit:
@@ -216,6 +222,19 @@ func windowAgg(n *plan.Node, o *plan.WindowAgg, in types.Schema) []detail {
 		d = append(d, detail{"late", "let in for " + duration(o.AllowedLatenessMs) + "; corrections " + every(o.LateFireMs)})
 	}
 	return d
+}
+
+func joinDetails(n *plan.Node, o *plan.Join, l, r types.Schema) []detail {
+	var d []detail
+	if len(o.LeftKeys) > 0 {
+		d = append(d, detail{"keys", equalities(l, r, o.LeftKeys, o.RightKeys, o.NullSafe)})
+	} else {
+		d = append(d, detail{"keys", "none: every row meets every row of the other side"})
+	}
+	if o.Filter != nil {
+		d = append(d, detail{"where", show(o.Filter, n.Schema)})
+	}
+	return append(d, detail{"select", fields(n.Schema)})
 }
 
 func every(ms int64) string {

@@ -76,6 +76,25 @@ type WindowTVF struct {
 // Union is UNION ALL. All inputs have the same column types; names are those of the first.
 type Union struct{ All []Node }
 
+// Join is the regular join of two inputs. Output: the columns of L, then those of R, all without
+// time attributes, those of a side that may be missing nullable.
+type Join struct {
+	L, R Node
+	Kind plan.JoinKind
+	// Cond is the condition over the columns of L, then those of R; nil for a cross join.
+	Cond expr.Expr
+	Pos  expr.Pos
+
+	// LeftKeys and RightKeys are set by the optimiser, which takes equalities out of Cond: pairs
+	// of columns of L and of R of the same types. NullSafe is nil or says of each pair whether
+	// NULL equals NULL.
+	LeftKeys, RightKeys []int
+	NullSafe            []bool
+	// Special names the kind of join whose condition it is where that has another result than a
+	// regular join on streams: "an interval join".
+	Special string
+}
+
 // Sort is ORDER BY with OFFSET and LIMIT (-1: none).
 type Sort struct {
 	Input         Node
@@ -158,6 +177,21 @@ func (n *WindowTVF) Schema() types.Schema {
 func (n *Union) Schema() types.Schema { return n.All[0].Schema() }
 
 // Schema implements Node.
+func (n *Join) Schema() types.Schema {
+	var s types.Schema
+	for i, in := range [...]Node{n.L, n.R} {
+		padded := n.Kind == plan.FullJoin || n.Kind == plan.RightJoin && i == 0 || n.Kind == plan.LeftJoin && i == 1
+		for _, f := range in.Schema().Fields {
+			if f.Type = f.Type.WithoutAttr(); padded {
+				f.Type = f.Type.AsNullable()
+			}
+			s.Fields = append(s.Fields, f)
+		}
+	}
+	return s
+}
+
+// Schema implements Node.
 func (n *Sort) Schema() types.Schema { return n.Input.Schema() }
 
 // Schema implements Node.
@@ -201,6 +235,9 @@ func (n *WindowTVF) Inputs() []Node { return []Node{n.Input} }
 
 // Inputs implements Node.
 func (n *Union) Inputs() []Node { return n.All }
+
+// Inputs implements Node.
+func (n *Join) Inputs() []Node { return []Node{n.L, n.R} }
 
 // Inputs implements Node.
 func (n *Sort) Inputs() []Node { return []Node{n.Input} }

@@ -16,6 +16,9 @@ func (r *rewriter) lower(n logical.Node) logical.Node {
 	if c, ok := n.(*Calc); ok {
 		return r.calc(c) // an aggregation below may have become a Calc
 	}
+	if j, ok := n.(*logical.Join); ok {
+		return r.joinKeys(j)
+	}
 	a, ok := n.(*logical.Aggregate)
 	if !ok {
 		return n

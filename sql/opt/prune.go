@@ -40,6 +40,8 @@ func prune(n logical.Node, need []bool) (logical.Node, []int) {
 			s.Keys[i].Col = to[s.Keys[i].Col]
 		}
 		return &s, to
+	case *logical.Join:
+		return pruneJoin(n, need)
 	case *logical.Union:
 		return pruneUnion(n, need)
 	}

@@ -18,6 +18,8 @@ func (r *rewriter) push(n logical.Node, conds []expr.Expr) logical.Node {
 			u.All = append(u.All, r.push(in, conds))
 		}
 		return u
+	case *logical.Join:
+		return r.pushJoin(n, conds)
 	case *logical.WindowTVF:
 		width := n.Input.Schema().Len()
 		below, above := split(conds, func(c expr.Expr) bool {

@@ -2,13 +2,16 @@ package tidemark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 	"github.com/tidemark-stream/tidemark/vec/arrowvec"
@@ -22,8 +25,11 @@ type Rows struct {
 	once    sync.Once
 	cancel  context.CancelFunc
 	closed  bool
-	err     error // set before batches is closed
-	report  *Report
+	last    bool        // the script's last statement runs
+	job     *engine.Run // of that statement
+	ended   bool        // batches is closed, as the reader has seen
+	err     error       // set before batches is closed
+	report  *Report     // likewise
 
 	b  *vec.Batch
 	at int
@@ -34,6 +40,13 @@ func (r *Rows) start(s Schema) {
 		r.schema = s
 		close(r.started)
 	})
+}
+
+// finish ends the rows with the script's result.
+func (r *Rows) finish(err error) {
+	r.err = err
+	r.start(Schema{})
+	close(r.batches)
 }
 
 // put hands a copy of b over.
@@ -59,7 +72,7 @@ func (r *Rows) Next() bool {
 	for r.b == nil || r.at >= r.b.N {
 		b, ok := <-r.batches
 		if !ok {
-			r.b = nil
+			r.b, r.ended = nil, true
 			return false
 		}
 		r.b, r.at = b, 0
@@ -67,8 +80,14 @@ func (r *Rows) Next() bool {
 	return true
 }
 
-// Kind is what the current row does to the result; always Insert where the query makes no updates.
-func (r *Rows) Kind() RowKind { return r.b.Kind(r.at) }
+// Kind is what the current row does to the result; always Insert where the query makes no updates,
+// and where there is no current row.
+func (r *Rows) Kind() RowKind {
+	if r.b == nil {
+		return Insert
+	}
+	return r.b.Kind(r.at)
+}
 
 // NextBatch returns the rows that come next as an Arrow record batch, or nil at the end. It and
 // Next must not be mixed. Release it when it is no longer needed. The row kinds, where the query
@@ -76,6 +95,7 @@ func (r *Rows) Kind() RowKind { return r.b.Kind(r.at) }
 func (r *Rows) NextBatch() (arrow.RecordBatch, error) {
 	b, ok := <-r.batches
 	if !ok {
+		r.ended = true
 		return nil, r.err
 	}
 	return arrowvec.Record(r.schema, b)
@@ -86,6 +106,9 @@ func (r *Rows) NextBatch() (arrow.RecordBatch, error) {
 // UTC), time.Duration (TIME and day-time intervals), any (see types.Value), or a pointer to one of
 // these, which NULL makes nil. Without such a pointer NULL is the zero value.
 func (r *Rows) Scan(dest ...any) error {
+	if r.b == nil {
+		return errNoRow
+	}
 	if len(dest) != len(r.b.Cols) {
 		return fmt.Errorf("the rows have %d columns, Scan got %d destinations", len(r.b.Cols), len(dest))
 	}
@@ -97,8 +120,13 @@ func (r *Rows) Scan(dest ...any) error {
 	return nil
 }
 
-// Values returns the current row in the form that types.Value describes.
+var errNoRow = errors.New("there is no current row: call Next first, and stop when it returns false")
+
+// Values returns the current row in the form that types.Value describes, nil where there is none.
 func (r *Rows) Values() []any {
+	if r.b == nil {
+		return nil
+	}
 	out := make([]any, len(r.b.Cols))
 	for i, c := range r.b.Cols {
 		out[i] = c.Value(r.at)
@@ -106,28 +134,34 @@ func (r *Rows) Values() []any {
 	return out
 }
 
-// Err is why the rows ended, nil if the query did.
-func (r *Rows) Err() error { return r.err }
+// Err is why the rows ended, nil if the query did; nil before they have ended.
+func (r *Rows) Err() error {
+	if !r.ended {
+		return nil
+	}
+	return r.err
+}
 
-// Report is the account of the query's job, once the rows have ended.
-func (r *Rows) Report() *Report { return r.report }
+// Report is the account of the query's job once the rows have ended, nil before.
+func (r *Rows) Report() *Report {
+	if !r.ended {
+		return nil
+	}
+	return r.report
+}
 
-// Close ends the query if it has not ended, and returns its error; ending it early is none.
+// Close ends the query if it has not ended, and returns its error. Ending it early is none, but a
+// failure that came before is.
 func (r *Rows) Close() error {
 	if r.closed {
 		return nil
 	}
 	r.closed = true
-	ended := false
-	select {
-	case _, ok := <-r.batches:
-		ended = !ok
-	default:
-	}
 	r.cancel()
 	for range r.batches {
 	}
-	if !ended && r.err != nil {
+	r.ended, r.b = true, nil
+	if errors.Is(r.err, context.Canceled) {
 		return nil
 	}
 	return r.err
@@ -202,6 +236,10 @@ func assignNumber(to reflect.Value, v types.Value, t types.Type) error {
 			to.SetInt(x)
 			return nil
 		}
+		if to.CanUint() && x >= 0 && !to.OverflowUint(uint64(x)) {
+			to.SetUint(uint64(x))
+			return nil
+		}
 		if to.CanFloat() {
 			to.SetFloat(float64(x))
 			return nil
@@ -214,6 +252,16 @@ func assignNumber(to reflect.Value, v types.Value, t types.Type) error {
 	case types.Int128:
 		if t.Kind == types.Decimal && t.Scale == 0 && x.IsInt64() && to.CanInt() && !to.OverflowInt(int64(x.Lo)) {
 			to.SetInt(int64(x.Lo))
+			return nil
+		}
+		if t.Kind == types.Decimal && to.CanFloat() {
+			f, err := strconv.ParseFloat(x.DecimalString(t.Scale), 64)
+			to.SetFloat(f)
+			return err
+		}
+	case string:
+		if to.Kind() == reflect.String {
+			to.SetString(x)
 			return nil
 		}
 	case []byte:

@@ -15,6 +15,7 @@ package tidemark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -51,9 +52,21 @@ type Options struct {
 // Engine runs SQL in one session: what a script defines or sets is there for the next. Its methods
 // may be called from several goroutines; scripts wait for one another.
 type Engine struct {
-	mu sync.Mutex
-	s  *engine.Session
+	free chan struct{} // holds a token while no script runs
+	s    *engine.Session
 }
+
+// begin waits until no other script runs.
+func (e *Engine) begin(ctx context.Context) error {
+	select {
+	case <-e.free:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("another script or query of this engine is still running: %w", ctx.Err())
+	}
+}
+
+func (e *Engine) end() { e.free <- struct{}{} }
 
 // RowKind says what a row does to the result: the kinds are Insert, UpdateBefore, UpdateAfter and
 // Delete.
@@ -90,7 +103,12 @@ func Open(o Options) (*Engine, error) {
 		eo.Stderr = &locked{w: o.Stderr}
 	}
 	s, err := engine.New(eo).NewSession()
-	return &Engine{s: s}, err
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{s: s, free: make(chan struct{}, 1)}
+	e.end()
+	return e, nil
 }
 
 type locked struct {
@@ -108,8 +126,10 @@ func (l *locked) Write(p []byte) (int, error) {
 // in the order in which they ended. Rows of a bare SELECT are dropped; see Query. Cancelling ctx
 // ends the jobs with its error.
 func (e *Engine) Exec(ctx context.Context, script string) ([]*Report, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer e.end()
 	var mu sync.Mutex
 	var reports []*Report
 	err := e.s.Script(ctx, "script", script, engine.Handler{JobEnded: func(_ *engine.Run, r *job.Report, _ error) {
@@ -120,46 +140,66 @@ func (e *Engine) Exec(ctx context.Context, script string) ([]*Report, error) {
 	return reports, err
 }
 
-// Query runs a script that ends with a SELECT (or SHOW, DESCRIBE, EXPLAIN) and returns its rows as
-// they come. The rows must be closed. While they are open, other scripts of the engine wait.
+// Query runs a script whose last statement is a SELECT (or SHOW, DESCRIBE, EXPLAIN) and returns its
+// rows as they come; rows of statements before it are dropped. The rows must be closed. While they
+// are open, other scripts of the engine wait: a query that another one's rows are to start needs
+// an engine of its own.
 func (e *Engine) Query(ctx context.Context, script string) (*Rows, error) {
-	e.mu.Lock()
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Rows{batches: make(chan *vec.Batch, 4), started: make(chan struct{}), cancel: cancel}
 	go func() {
-		defer e.mu.Unlock()
-		err := e.s.Script(ctx, "query", script, engine.Handler{
-			JobStarted: func(j *engine.Run) {
-				if j.Select != nil {
-					r.start(j.Select.Schema)
-				}
-			},
-			Rows: func(_ *engine.Run, b *vec.Batch) error { return r.put(ctx, b) },
-			Table: func(_ ast.Statement, s types.Schema, rows [][]types.Value) error {
-				r.start(s)
-				b := vec.NewBatch(s)
-				for _, row := range rows {
-					for c, x := range row {
-						b.Cols[c].AppendValue(x)
-					}
-					b.N++
-				}
-				return r.put(ctx, b)
-			},
-			JobEnded: func(_ *engine.Run, rep *job.Report, _ error) { r.report = rep },
-		})
-		r.err = err
-		r.start(Schema{})
-		close(r.batches)
+		defer e.end()
+		r.finish(e.s.Script(ctx, "query", script, r.handler(ctx)))
 	}()
 	<-r.started
 	if r.schema.Len() == 0 {
 		for range r.batches {
 		}
 		if r.err == nil {
-			r.err = fmt.Errorf("the script has no query; run it with Exec")
+			r.err = errors.New("the script does not end with a query; run it with Exec")
 		}
 		return nil, r.err
 	}
 	return r, nil
+}
+
+// handler takes what the last statement gives.
+func (r *Rows) handler(ctx context.Context) engine.Handler {
+	return engine.Handler{
+		Statement: func(_ ast.Statement, last bool) { r.last = last },
+		JobStarted: func(j *engine.Run) {
+			if r.last && j.Select != nil {
+				r.job = j
+				r.start(j.Select.Schema)
+			}
+		},
+		Rows: func(j *engine.Run, b *vec.Batch) error {
+			if j != r.job {
+				return nil
+			}
+			return r.put(ctx, b)
+		},
+		Table: func(_ ast.Statement, s types.Schema, rows [][]types.Value) error {
+			if !r.last {
+				return nil
+			}
+			r.start(s)
+			b := vec.NewBatch(s)
+			for _, row := range rows {
+				for c, x := range row {
+					b.Cols[c].AppendValue(x)
+				}
+				b.N++
+			}
+			return r.put(ctx, b)
+		},
+		JobEnded: func(j *engine.Run, rep *job.Report, _ error) {
+			if j == r.job {
+				r.report = rep
+			}
+		},
+	}
 }

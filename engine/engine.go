@@ -77,6 +77,8 @@ func (l *lockedFile) Write(p []byte) (int, error) {
 // Handler receives what a script produces. Calls for one statement do not overlap; those for
 // jobs that run at the same time may. Every field may be nil.
 type Handler struct {
+	// Statement is told of each statement before it runs, and whether it is the script's last.
+	Statement func(st ast.Statement, last bool)
 	// Table takes the result of SHOW, DESCRIBE, EXPLAIN and the like.
 	Table func(st ast.Statement, s types.Schema, rows [][]types.Value) error
 	// Message takes the answer of statements without rows.
@@ -143,7 +145,10 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 	r := &scriptRun{e: s.e, h: h, name: name, text: text, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	for _, st := range stmts {
+	for i, st := range stmts {
+		if h.Statement != nil {
+			h.Statement(st, i == len(stmts)-1)
+		}
 		if err = r.statement(ctx, cancel, st); err != nil {
 			cancel(err)
 			break

@@ -83,4 +83,4 @@ func (a Int128) IsInt64() bool { return a.Hi == int64(a.Lo)>>63 }
 //	ARRAY                        []Value
 //	MAP, MULTISET                []Value: key, value, key, value ...
 //	ROW                          []Value
-type Value any
+type Value = any

@@ -13,10 +13,13 @@
 //	--- rows
 //	1 | x
 //
-// The last section is what is expected of the script: "rows", the folded rows of its bare SELECTs
-// (or of the files it wrote below ${OUT}) as text, sorted; or "error", the message. A "late" section
-// holds the number of late rows. A section "only" names what the case is limited to, with the reason:
-// "parallelism 1: ..." or "batch default: ...".
+// The last section is what is expected of the script: "rows", what SHOW, DESCRIBE and EXPLAIN say,
+// then the folded rows of its bare SELECTs and of the files it wrote below ${OUT} as text, sorted; or
+// "error", the message. A "late" section holds the number of late rows. A section "only" names what
+// the case is limited to, with the reason: "parallelism 1: ..." or "batch default: ...".
+//
+// Files pending_*.txt.todo hold cases whose expected rows are right but not yet what comes out: they
+// run with -pending only. A case that passes moves to the file of its topic.
 package golden
 
 import (
@@ -43,7 +46,10 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-var update = flag.Bool("update", false, "rewrite what the cases expect")
+var (
+	update  = flag.Bool("update", false, "rewrite what the cases expect")
+	pending = flag.Bool("pending", false, "run the cases of pending_*.txt.todo instead, which are known to fail")
+)
 
 // section is a named part of a case.
 type section struct{ name, text string }
@@ -139,7 +145,7 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 				for i, v := range r {
 					cells[i] = fmt.Sprint(v)
 				}
-				script = append(script, strings.Join(cells, " | "))
+				script = append(script, strings.TrimRight(strings.Join(cells, " | "), "\n"))
 			}
 			return nil
 		},
@@ -201,7 +207,7 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 		o.rows[i] = places.Replace(row)
 	}
 	slices.Sort(o.rows)
-	o.rows = append(script, o.rows...)
+	o.rows = append(script, escape(o.rows)...)
 	return o
 }
 
@@ -234,19 +240,22 @@ func written(out string) []string {
 	return lines
 }
 
-// escape keeps a row of text on one line.
-func escape(rows []string) string {
-	out := make([]string, len(rows))
+// escape keeps each row on one line.
+func escape(rows []string) []string {
 	for i, r := range rows {
-		out[i] = strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(r)
+		rows[i] = strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(r)
 	}
-	return strings.Join(out, "\n")
+	return rows
 }
 
 var configs = []struct{ batch, par int }{{0, 1}, {1, 1}, {0, 3}, {1, 3}}
 
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
+	pattern := "testdata/*.txt"
+	if *pending {
+		pattern = "testdata/pending_*.txt.todo"
+	}
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatal("no cases", err)
 	}
@@ -322,7 +331,7 @@ func checkCase(t *testing.T, c *testCase) {
 			if o.err != "" {
 				c.set("error", o.err)
 			} else {
-				c.set("rows", escape(o.rows))
+				c.set("rows", strings.Join(o.rows, "\n"))
 				if _, ok := c.get("late"); ok || o.late > 0 {
 					c.set("late", strconv.FormatInt(o.late, 10))
 				}
@@ -350,7 +359,7 @@ func compare(t *testing.T, c *testCase, config string, o outcome) {
 		t.Errorf("the case expects nothing: add a section rows or error, or run with -update")
 		return
 	}
-	if got := escape(o.rows); got != want {
+	if got := strings.Join(o.rows, "\n"); got != want {
 		t.Errorf("%s: rows\n%s\nwant\n%s", config, got, want)
 	}
 	wantLate := int64(0)

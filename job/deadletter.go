@@ -54,17 +54,16 @@ type deadOut interface {
 
 func newDeadLetters(j *Job) *deadLetters { return &deadLetters{j: j, outs: map[string]deadOut{}} }
 
-// record returns the handling of records of t that cannot be decoded.
-func (d *deadLetters) record(t *connector.Table) func(format.BadRecord) error {
+// record returns the handling of records of t that cannot be decoded, or that a sink's target
+// refuses. The records of a source count in its subtask's books; those of a sink came in as rows.
+func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format.BadRecord) error {
 	return func(b format.BadRecord) error {
 		l := &deadLetter{Table: t.Name, Reason: b.Err.Error(), raw: b.Bytes}
 		l.at(b.Origin, b.Pos)
 		l.setRecord(b.Bytes)
-		for _, n := range d.j.p.Nodes {
-			if s, ok := n.Op.(*plan.Source); ok && s.Table == t && len(d.j.books[n.ID]) > 0 {
-				d.j.books[n.ID][0].RowsIn.Add(1)
-				d.j.books[n.ID][0].Drop(op.DropDeadLetter, 1)
-			}
+		if books != nil {
+			books.RowsIn.Add(1)
+			books.Drop(op.DropDeadLetter, 1)
 		}
 		return d.put(t, l, fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
 			"dead-letter output ('dead-letter.path' = 'folder/') or the format's ignore-parse-errors",

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (j *Job) openSinks() error {
 		in := j.p.Nodes[n.Inputs[0].From]
 		sink, err := openSink(s.Table, connector.SinkConfig{Schema: n.Schema, Mode: in.Mode,
 			Batch: j.p.Batch, Overwrite: s.Overwrite, StaticPartition: s.StaticPartition,
-			Resolve: j.o.Resolve, Stdout: j.o.Stdout, Stderr: j.o.Stderr, Bad: j.dead.record(s.Table)})
+			Resolve: j.o.Resolve, Stdout: j.o.Stdout, Stderr: j.o.Stderr, Bad: j.dead.record(s.Table, nil)})
 		if err != nil {
 			return err
 		}
@@ -182,11 +183,11 @@ func (j *Job) run() {
 	stopEpochs := make(chan struct{})
 	var side sync.WaitGroup
 	side.Add(1)
-	go func() { defer side.Done(); j.epochs.run(stopEpochs) }()
+	go func() { defer side.Done(); j.guard(func() { j.epochs.run(stopEpochs) }) }()
 	for _, s := range j.sources {
 		if !s.discovered {
 			side.Add(1)
-			go func() { defer side.Done(); j.discover(s) }()
+			go func() { defer side.Done(); j.guard(func() { j.discover(s) }) }()
 		}
 	}
 	go func() {
@@ -202,10 +203,13 @@ func (j *Job) run() {
 		close(stopEpochs)
 		err := context.Cause(j.ctx)
 		if err == nil {
-			err = j.commit(context.WithoutCancel(j.ctx))
+			j.guard(func() { err = j.commit(context.WithoutCancel(j.ctx)) })
 		}
 		if err == nil {
-			err = j.finishSinks(context.WithoutCancel(j.ctx))
+			j.guard(func() { err = j.finishSinks(context.WithoutCancel(j.ctx)) })
+		}
+		if err == nil {
+			err = context.Cause(j.ctx)
 		}
 		j.cancel(errStopped)
 		side.Wait()
@@ -213,8 +217,24 @@ func (j *Job) run() {
 	}()
 }
 
+// guard runs f; a panic, which is a bug here or in a connector, ends the job and not the process.
+func (j *Job) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			j.cancel(fmt.Errorf("BUG: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	f()
+}
+
 // finish makes output visible, or removes it, and closes everything.
 func (j *Job) finish(err error) {
+	defer close(j.done)
+	defer func() {
+		if p := recover(); p != nil {
+			j.err = fmt.Errorf("BUG: %v\n%s", p, debug.Stack())
+		}
+	}()
 	stopped := errors.Is(err, errStopped)
 	ctx := context.WithoutCancel(j.ctx)
 	switch {
@@ -237,7 +257,6 @@ func (j *Job) finish(err error) {
 	}
 	j.err = err
 	j.report = j.account(stopped)
-	close(j.done)
 }
 
 // commitEnds tells the outside world that the input was read to its end.

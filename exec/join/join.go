@@ -38,7 +38,7 @@ type Join struct {
 	rows    []int32
 	recs    []uint32
 	keyRecs []uint32
-	others  []uint32 // records of the keys on the other side, 0 for none
+	others  []uint32 // records of the keys on the other side, then their first rows; 0 for none
 	skip    []bool   // not joined: retraction of nothing, or NULL in the key
 	touched []int32  // ranks at which a record came first in the batch
 

@@ -56,6 +56,12 @@ func (m *results) add(retract bool, pos int32, rec uint32, what uint8) {
 
 // join pairs the rows of b with the rows of their keys on the other side.
 func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
+	// Keys become the first of their rows in a pass of its own, whose cache misses overlap.
+	for k, key := range o.others {
+		if key != 0 && !o.skip[k] {
+			o.others[k] = other.head(key)
+		}
+	}
 	if o.filter == nil && !own.outer && !other.outer {
 		return o.joinInner(other, in, b)
 	}
@@ -66,13 +72,11 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 		if o.skip[k] {
 			continue
 		}
-		if key := o.others[k]; key != 0 {
-			for rec := other.head(key); rec != 0; rec = other.next(rec) {
-				o.pairs.add(r, int32(k), rec)
-				if len(o.pairs.pos) >= chunk {
-					if err := o.judgePairs(own, other, in, b); err != nil {
-						return err
-					}
+		for rec := o.others[k]; rec != 0; rec = other.next(rec) {
+			o.pairs.add(r, int32(k), rec)
+			if len(o.pairs.pos) >= chunk {
+				if err := o.judgePairs(own, other, in, b); err != nil {
+					return err
 				}
 			}
 		}
@@ -90,12 +94,12 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 func (o *Join) joinInner(other *side, in int, b *vec.Batch) error {
 	o.made.reset()
 	for k, r := range o.rows {
-		key := o.others[k]
-		if o.skip[k] || key == 0 {
+		rec := o.others[k]
+		if o.skip[k] || rec == 0 {
 			continue
 		}
 		retract := b.Kinds != nil && b.Kinds[r].Retracts()
-		for rec := other.head(key); rec != 0; {
+		for rec != 0 {
 			w := other.row(rec)
 			for range w[countAt] {
 				o.made.add(retract, r, rec, joined)

@@ -92,27 +92,35 @@ func (o *Agg) stampRows(n int) []int64 {
 
 // gatherTwo fills dst with values of a, or of b where the row is complemented.
 func gatherTwo(dst, a, b *vec.Vec, rows []int32) {
-	if a.Valid == nil && b.Valid == nil {
-		switch dst.Phys {
-		case types.PI64:
-			pickTwo(dst.I64, a.I64, b.I64, rows)
-			return
-		case types.PI32:
-			pickTwo(dst.I32, a.I32, b.I32, rows)
-			return
-		case types.PF64:
-			pickTwo(dst.F64, a.F64, b.F64, rows)
-			return
-		case types.PI128:
-			pickTwo(dst.I128, a.I128, b.I128, rows)
-			return
+	switch {
+	case dst.Phys == types.PI64:
+		pickTwo(dst.I64, a.I64, b.I64, rows)
+	case dst.Phys == types.PI32:
+		pickTwo(dst.I32, a.I32, b.I32, rows)
+	case dst.Phys == types.PF64:
+		pickTwo(dst.F64, a.F64, b.F64, rows)
+	case dst.Phys == types.PI128:
+		pickTwo(dst.I128, a.I128, b.I128, rows)
+	case dst.Phys == types.PBytes && a == b:
+		// A key: old and new rows share its bytes.
+		dst.ShareBuf(a.Buf)
+		pickTwo(dst.Refs, a.Refs, a.Refs, rows)
+	default:
+		for i, r := range rows {
+			if r < 0 {
+				dst.Set(i, b, int(^r))
+			} else {
+				dst.Set(i, a, int(r))
+			}
 		}
+		return
+	}
+	if a.Valid == nil && b.Valid == nil {
+		return
 	}
 	for i, r := range rows {
-		if r < 0 {
-			dst.Set(i, b, int(^r))
-		} else {
-			dst.Set(i, a, int(r))
+		if r < 0 && b.IsNull(int(^r)) || r >= 0 && a.IsNull(int(r)) {
+			dst.SetNull(i)
 		}
 	}
 }

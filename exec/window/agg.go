@@ -1,6 +1,7 @@
 package window
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
@@ -54,10 +55,14 @@ type Agg struct {
 // keys, aggregates, properties. In the local phase out is the keys, the packed accumulators
 // (BYTES) and the end of the slice (BIGINT, local ms); the global phase reads these columns.
 func NewAgg(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
-	if n.Window.Kind == plan.Session && !n.Attached {
+	emits := n.AllowedLatenessMs > 0 || n.EarlyFireMs >= 0 || n.LateFireMs >= 0
+	switch {
+	case n.Window.Kind == plan.Session && !n.Attached && emits:
+		return nil, errors.New("session windows with table.exec.emit.* are not supported yet; " +
+			"RESET these options or use another window")
+	case n.Window.Kind == plan.Session && !n.Attached:
 		return newSession(n, in, out)
-	}
-	if n.AllowedLatenessMs > 0 || n.EarlyFireMs >= 0 || n.LateFireMs >= 0 {
+	case emits:
 		return newEmitting(n, in, out)
 	}
 	if n.Phase == plan.LocalPhase {

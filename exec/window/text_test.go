@@ -57,6 +57,9 @@ func TestCases(t *testing.T) {
 			_, trace := c.Args["trace"]
 			exectest.Run(t, builder(t, &c), c.Schema, c.Script, exectest.Options{}, func(t *testing.T, r *exectest.Result) {
 				got := texts(r.Rows)
+				if _, fold := c.Args["fold"]; fold {
+					got = exectest.Fold(r.Rows)
+				}
 				if trace {
 					if !strings.Contains(t.Name(), "size=1,") {
 						return
@@ -99,6 +102,11 @@ func builder(t *testing.T, c *exectest.Case) func() (op.Operator, error) {
 		Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 	for _, s := range c.Script {
 		n.InputRetracts = n.InputRetracts || s.Kind != types.Insert
+	}
+	for arg, to := range map[string]*int64{"early": &n.EarlyFireMs, "latefire": &n.LateFireMs, "lateness": &n.AllowedLatenessMs} {
+		if v, ok := c.Args[arg]; ok {
+			*to = num(t, v)
+		}
 	}
 	if cols, ok := c.Args["attached"]; ok {
 		at := c.Columns(cols)

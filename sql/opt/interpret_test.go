@@ -38,7 +38,7 @@ func evaluate(n logical.Node, table [][]any) [][]any {
 	case *logical.Project:
 		return calc(in, nil, n.Exprs)
 	case *Calc:
-		return calc(in, n.Filter, n.Exprs)
+		return calc(in, n.Filter, append([]expr.Expr{}, n.Exprs...)) // no expressions: no columns
 	case *logical.Union:
 		var out [][]any
 		for _, x := range n.All {
@@ -53,6 +53,8 @@ func evaluate(n logical.Node, table [][]any) [][]any {
 			}
 		}
 		return out
+	case *logical.Join:
+		return joinRows(n, in, evaluate(n.R, table))
 	case *logical.WindowTVF:
 		return assign(in, &n.Window)
 	case *logical.Aggregate:
@@ -106,6 +108,12 @@ func value(e expr.Expr, row []any) any {
 	a, b := value(c.Args[0], row), value(c.Args[len(c.Args)-1], row)
 	if c.Fn == "AND" || c.Fn == "OR" {
 		return logic(c, row)
+	}
+	switch c.Fn {
+	case "IS NOT NULL":
+		return a != nil
+	case "IS NOT DISTINCT FROM":
+		return a == b
 	}
 	if a == nil || b == nil {
 		return nil

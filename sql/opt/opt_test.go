@@ -303,6 +303,9 @@ func tree(n logical.Node, indent string) string {
 		s = indent + fmt.Sprintf("Filter{%v}", n.Cond)
 	case *logical.Aggregate:
 		s = indent + fmt.Sprintf("Aggregate{keys %v sets %v ids %v aggs %+v}", n.Keys, n.Sets, n.GroupingIDs, n.Aggs)
+	case *logical.Join:
+		s = indent + fmt.Sprintf("Join{%s keys=%v %v %v on %v}", n.Kind, n.LeftKeys, n.RightKeys, n.NullSafe, n.Cond)
+		s = strings.Replace(s, "keys=[] [] []", "no keys", 1)
 	case *logical.WindowTVF:
 		s = indent + fmt.Sprintf("WindowTVF{%+v}", n.Window)
 	case *Expand:

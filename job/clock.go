@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/tidemark-stream/tidemark/vec"
@@ -25,8 +26,7 @@ type clock struct {
 	splits   []*clockSplit
 	open     int // sources whose enumerators may still find splits
 	combined int64
-	idle     bool
-	moved    func(wm int64) // told of every advance, under mu
+	finished int // splits read to their end, no longer in splits
 }
 
 // clockSplit is one split's part of a clock. Its fields are guarded by clock.mu.
@@ -76,6 +76,10 @@ func (c *clock) setStatus(s *clockSplit, st splitStatus) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.status = st
+	if st == splitFinished { // of no more consequence; there may be very many
+		c.splits = slices.DeleteFunc(c.splits, func(x *clockSplit) bool { return x == s })
+		c.finished++
+	}
 	return c.recombine()
 }
 
@@ -113,21 +117,15 @@ func (c *clock) recombine() int64 {
 		}
 	}
 	wm := c.combined
-	c.idle = false
 	switch {
 	case nActive > 0:
 		wm = active
 	case nIdle > 0:
-		c.idle, wm = true, idle
+		wm = idle
 	case c.open == 0:
 		wm = vec.MaxTime
 	}
-	if wm > c.combined {
-		c.combined = wm
-		if c.moved != nil {
-			c.moved(wm)
-		}
-	}
+	c.combined = max(c.combined, wm)
 	return c.combined
 }
 
@@ -138,13 +136,12 @@ type splitState struct {
 	Status splitStatus
 }
 
-// states lists the splits.
-func (c *clock) states() []splitState {
+// states lists the splits that have not ended, and counts the others.
+func (c *clock) states() (open []splitState, finished int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]splitState, len(c.splits))
-	for i, s := range c.splits {
-		out[i] = splitState{s.id, s.wm, s.status}
+	for _, s := range c.splits {
+		open = append(open, splitState{s.id, s.wm, s.status})
 	}
-	return out
+	return open, c.finished
 }

@@ -45,15 +45,16 @@ type Status struct {
 	Watermark int64
 	Timed     bool // some source has event time
 	Splits    []SplitStatus
-	// Lag is what the sources have not read yet as far as they know, in their units; -1 unknown.
+	// SplitsDone is the number of splits read to their end, which Splits leaves out.
+	SplitsDone int
 	StateBytes int64
 }
 
-// SplitStatus is a look at one split.
+// SplitStatus is a look at one split that has not ended.
 type SplitStatus struct {
 	Table, Split string
 	Watermark    int64
-	Idle, Done   bool
+	Idle         bool
 }
 
 // Report is the closing account of a job.
@@ -101,9 +102,11 @@ func (j *Job) Status() Status {
 		}
 		s.Timed = true
 		s.Watermark = min(s.Watermark, src.clock.now())
-		for _, sp := range src.clock.states() {
+		open, done := src.clock.states()
+		s.SplitsDone += done
+		for _, sp := range open {
 			s.Splits = append(s.Splits, SplitStatus{Table: src.table.Name, Split: sp.ID, Watermark: sp.WM,
-				Idle: sp.Status == splitIdle, Done: sp.Status == splitFinished})
+				Idle: sp.Status == splitIdle})
 		}
 	}
 	return s

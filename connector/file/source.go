@@ -255,7 +255,11 @@ func (s *splitReader) Constants() map[string]string {
 // Read implements connector.ChunkReader.
 func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
 	if s.buf == nil {
-		s.buf = make([]byte, chunkBytes)
+		n := int64(chunkBytes)
+		if s.size >= 0 { // a small file needs no more than itself, and room to see its end
+			n = min(n, s.size-s.at+1)
+		}
+		s.buf = make([]byte, max(n, 512))
 	}
 	rest := copy(s.buf, s.buf[s.used:s.have])
 	s.at += int64(s.used)

@@ -27,7 +27,7 @@ func New(n *plan.Sort, in, out types.Schema) (op.Operator, error) {
 func (o *Sort) Open(c *op.Context, out op.Output) error {
 	switch {
 	case c.BatchMode:
-		o.Operator = &All{n: o.n, rows: vec.NewBatch(o.in), batch: vec.NewBatch(o.out)}
+		o.Operator = &All{n: o.n, schema: o.in, batch: vec.NewBatch(o.out)}
 	case o.n.Limit >= 0:
 		o.Operator = newTop(o.n.Keys, o.n.Offset, o.n.Limit, o.in)
 	default:
@@ -63,23 +63,55 @@ func (o *Sort) NextProcTime() int64 {
 // All keeps every row and emits them sorted when the input has ended; rows with equal keys stay
 // in the order they came.
 type All struct {
-	n     *plan.Sort
-	c     *op.Context
-	out   op.Output
-	rows  *vec.Batch
-	batch *vec.Batch
+	n      *plan.Sort
+	schema types.Schema
+	c      *op.Context
+	out    op.Output
+	chunks []*vec.Batch
+	rows   []place
+	batch  *vec.Batch
 }
+
+// place is where a row lies: a chunk and the position in it.
+type place struct{ chunk, row int32 }
+
+const (
+	// chunkRows and chunkBytes bound a chunk, in which strings must start below 4 GiB.
+	chunkRows  = 1 << 16
+	chunkBytes = 1 << 30
+)
 
 // Open implements op.Operator.
 func (o *All) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
 
 // Process implements op.Operator.
 func (o *All) Process(_ int, b *vec.Batch) error {
-	o.rows.Gather(b, rowsOf(b))
+	if n := len(o.chunks); n == 0 || full(o.chunks[n-1]) {
+		o.chunks = append(o.chunks, vec.NewBatch(o.schema))
+	}
+	at := len(o.chunks) - 1
+	chunk := o.chunks[at]
+	from := chunk.N
+	chunk.Gather(&vec.Batch{N: b.N, Cols: b.Cols}, rowsOf(b))
+	for i := from; i < chunk.N; i++ {
+		o.rows = append(o.rows, place{int32(at), int32(i)})
+	}
 	if o.c.Counters != nil {
-		o.c.Counters.StateEntries.Store(int64(o.rows.N))
+		o.c.Counters.StateEntries.Store(int64(len(o.rows)))
 	}
 	return nil
+}
+
+func full(b *vec.Batch) bool {
+	if b.N >= chunkRows {
+		return true
+	}
+	for _, c := range b.Cols {
+		if len(c.Buf) >= chunkBytes {
+			return true
+		}
+	}
+	return false
 }
 
 // Watermark implements op.Operator. The rows come at the end, so that only the end of time passes.
@@ -87,17 +119,29 @@ func (o *All) Watermark(int64) error { return nil }
 
 // Finish implements op.Operator.
 func (o *All) Finish() error {
-	order := sorted(o.n.Keys, o.rows, upTo(o.rows.N))
-	from := min(int(o.n.Offset), len(order))
-	to := len(order)
+	slices.SortStableFunc(o.rows, func(x, y place) int {
+		return compareRows(o.n.Keys, o.chunks[x.chunk].Cols, int(x.row), o.chunks[y.chunk].Cols, int(y.row))
+	})
+	from := min(int(o.n.Offset), len(o.rows))
+	to := len(o.rows)
 	if o.n.Limit >= 0 && o.n.Limit < int64(to-from) {
 		to = from + int(o.n.Limit)
 	}
-	if dropped := len(order) - (to - from); dropped > 0 && o.c.Counters != nil {
+	if dropped := len(o.rows) - (to - from); dropped > 0 && o.c.Counters != nil {
 		o.c.Counters.Drop(op.DropLimit, dropped)
 	}
-	if err := emitRows(o.out, o.batch, o.rows, order[from:to]); err != nil {
-		return err
+	var one [1]int32
+	for rows := o.rows[from:to]; len(rows) > 0; {
+		n := min(len(rows), vec.BatchRows)
+		o.batch.Reset(0)
+		for _, r := range rows[:n] {
+			one[0] = r.row
+			o.batch.Gather(o.chunks[r.chunk], one[:])
+		}
+		if err := o.out.Emit(o.batch); err != nil {
+			return err
+		}
+		rows = rows[n:]
 	}
 	return o.out.Watermark(vec.MaxTime)
 }

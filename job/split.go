@@ -270,6 +270,9 @@ func (r *splitRun) project() error {
 		}
 	}
 	if len(bad) > 0 {
+		if r.sel == nil {
+			r.sel = make([]int32, 0, n) // a nil selection would select all
+		}
 		r.sel = r.sel[:0]
 		for i := 0; i < n; i++ {
 			if !bad[i] {
@@ -319,6 +322,7 @@ func (r *splitRun) stamp(bad map[int]bool) error {
 				wm = max(wm, x)
 				r.wms[i] = wm
 			}
+			r.shown = wm
 		default:
 			wm = r.stampSlow(v, bad)
 		}

@@ -47,6 +47,9 @@ func (p *projection) apply(b *vec.Batch) (*vec.Batch, error) {
 // refuse hands failed rows to the dead-letter handling, each once, and returns the selection
 // without them.
 func refuse(c *op.Context, b *vec.Batch, errs []expr.RowError, sel []int32) ([]int32, error) {
+	if sel == nil {
+		sel = make([]int32, 0, b.N) // a nil selection would select all
+	}
 	bad := map[int]bool{}
 	for _, e := range errs {
 		if bad[e.Row] {

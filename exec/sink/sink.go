@@ -63,6 +63,9 @@ func (o *Sink) Process(_ int, b *vec.Batch) error {
 
 // notNull drops or refuses rows with a NULL where the table allows none.
 func (o *Sink) notNull(b *vec.Batch) (*vec.Batch, error) {
+	if o.sel == nil {
+		o.sel = make([]int32, 0, b.N) // a nil selection would select all
+	}
 	o.sel = o.sel[:0]
 	var failed error
 	b.Each(func(i int) {

@@ -101,7 +101,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.st = o.set.NewRecords(o.mem, sessHead)
 	o.init = o.set.Init()
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
-	o.timers.width = max(1, o.gap/64)
+	o.timers = newTimers(o.gap / 64)
 	return nil
 }
 

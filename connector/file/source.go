@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -352,5 +353,8 @@ func (s *splitReader) Close() error {
 		s.closer()
 		s.closer = nil
 	}
-	return s.f.Close()
+	if err := s.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
 }

@@ -28,7 +28,8 @@ func text(v types.Value, t types.Type) string {
 	}
 	s := expr.FormatLiteral(v, t)
 	if _, q, ok := strings.Cut(s, "'"); ok { // TIMESTAMP '...'
-		return strings.TrimRight(q, "' DAYHOURMINTESCO")
+		q, _, _ = strings.Cut(q, "'")
+		return q
 	}
 	return s
 }

@@ -174,7 +174,6 @@ type sender struct {
 	rows    [][]int32
 	wm      int64
 	next    int // for rebalance
-	sent    *atomic.Int64
 }
 
 // Emit distributes b.
@@ -218,7 +217,6 @@ func (s *sender) Emit(b *vec.Batch) error {
 			out.Stamps = nil
 		}
 		size := out.Bytes()
-		s.sent.Add(int64(len(rows)))
 		if !s.inboxes[t].send(message{channel: s.channel[t], batch: out, bytes: size, wm: s.wm}) {
 			return context.Cause(s.ctx)
 		}

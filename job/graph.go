@@ -150,7 +150,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 	}
 	for u, us := range up.subtasks {
 		snd := &sender{ctx: j.ctx, dist: dist, keys: e.Keys, maxPar: j.o.MaxParallelism, pool: pool,
-			wm: vec.MinTime, sent: &us.rowsSent, enc: state.NewEncoder(state.NewLayout(keys, false))}
+			wm: vec.MinTime, enc: state.NewEncoder(state.NewLayout(keys, false))}
 		for d, ds := range down.subtasks {
 			if pairwise && u != d {
 				continue

@@ -45,6 +45,13 @@ type Status struct {
 	Watermark int64
 	Timed     bool // some source has event time
 	Splits    []SplitStatus
+	// Lag is what the open splits hold that was not read yet, by table, in the units of the
+	// source; tables that do not know are left out.
+	Lag map[string]int64
+	// Queued is the bytes in channels between subtasks, Blocked the time that senders waited for
+	// room, Busy the time that subtasks worked, all summed over subtasks.
+	Queued        int64
+	Blocked, Busy time.Duration
 	// SplitsDone is the number of splits read to their end, which Splits leaves out.
 	SplitsDone int
 	StateBytes int64
@@ -96,6 +103,7 @@ func (j *Job) Status() Status {
 			continue
 		}
 		s.Bytes += src.bytesIn.Load()
+		src.addLag(&s)
 		s.Skipped += src.skipped.Load()
 		if src.src.RowTime < 0 {
 			continue
@@ -109,7 +117,30 @@ func (j *Job) Status() Status {
 				Idle: sp.Status == splitIdle})
 		}
 	}
+	for _, t := range j.tasks {
+		for _, st := range t.subtasks {
+			s.Queued += st.in.bytesHeld()
+			s.Blocked += time.Duration(st.in.blocked.Load())
+			s.Busy += time.Duration(st.busy.Load())
+		}
+	}
 	return s
+}
+
+// addLag adds the lag of a source's subtasks, unless one does not know.
+func (s *sourceShared) addLag(st *Status) {
+	var n int64
+	for _, r := range s.runs {
+		l := r.lag.Load()
+		if l < 0 {
+			return
+		}
+		n += l
+	}
+	if st.Lag == nil {
+		st.Lag = map[string]int64{}
+	}
+	st.Lag[s.table.Name] += n
 }
 
 // account closes the books: what a node took in must be what the nodes before it gave out, and a

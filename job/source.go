@@ -98,7 +98,8 @@ type sourceRun struct {
 	ends      map[string]connector.Position // of the splits read to their end
 	opened    int
 	ahead     int
-	wm        int64 // last emitted
+	wm        int64        // last emitted
+	lag       atomic.Int64 // what is left to read, see measureLag
 	merged    *vec.Batch
 	mergeIx   []int32
 }
@@ -448,20 +449,21 @@ func (s *sourceRun) positions() map[string]connector.Position {
 	return out
 }
 
-// lag sums what is left to read, in units of the source; -1 if unknown.
-func (s *sourceRun) lag() int64 {
+// measureLag sums what is left to read of the open splits, in units of the source; -1 if unknown.
+func (s *sourceRun) measureLag() {
 	var n int64
 	for _, r := range s.splits {
-		if r.rd == nil {
-			return -1
+		l := int64(-1)
+		if r.rd != nil {
+			l = r.rd.Lag()
 		}
-		l := r.rd.Lag()
 		if l < 0 {
-			return -1
+			n = -1
+			break
 		}
 		n += l
 	}
-	return n
+	s.lag.Store(n)
 }
 
 func (s *sourceRun) close() error {

@@ -37,7 +37,6 @@ type subtask struct {
 	wake     []<-chan struct{}
 	cmds     commands // run between batches
 	lastTick time.Time
-	rowsSent atomic.Int64
 	busy     atomic.Int64 // ns spent working
 	ended    atomic.Bool
 }
@@ -503,6 +502,7 @@ func (s *subtask) tick(now time.Time) error {
 		}
 	}
 	for _, src := range s.sources {
+		src.measureLag()
 		if err := src.checkIdle(); err != nil {
 			return err
 		}

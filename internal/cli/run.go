@@ -249,6 +249,11 @@ func progress(s, last job.Status) string {
 	if s.Dead > 0 {
 		out += fmt.Sprintf("  dead letters %s", show.Count(s.Dead))
 	}
+	for table, n := range s.Lag {
+		if n > 0 {
+			out += fmt.Sprintf("  %s left of %s", show.Short(float64(n)), table)
+		}
+	}
 	if idle := idleSplits(s); idle > 0 {
 		out += fmt.Sprintf("  idle splits %d of %d", idle, len(s.Splits))
 	}

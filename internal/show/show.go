@@ -259,7 +259,6 @@ type Line struct {
 	mu   sync.Mutex
 	f    *os.File
 	tty  bool
-	last time.Time
 	open bool
 }
 

@@ -23,7 +23,6 @@ type Top struct {
 	rows          []*topRow // in order
 	shown         []*topRow
 	changelog     bool // rows may be taken back, so all are kept
-	tmp           *vec.Batch
 	batch         *vec.Batch
 	enc           []byte
 }

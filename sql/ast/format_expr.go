@@ -211,11 +211,10 @@ func (p *printer) elems(open string, list []Expr, end string) {
 
 // operand writes x before [ or a dot.
 func (p *printer) operand(x Expr) {
-	switch x.(type) {
+	switch f := x.(type) {
 	case *Index, *Field, *Subquery, *ArrayCtor, *MapCtor, *MultisetCtor, *Cast, *Row:
 		p.expr(x, powAtom)
 	case *FuncCall:
-		f := x.(*FuncCall)
 		p.parensIf(f.Over != nil || f.NoParens, x)
 	default:
 		p.parensIf(true, x)

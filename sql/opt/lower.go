@@ -34,7 +34,7 @@ func (r *rewriter) lower(n logical.Node) logical.Node {
 		a = &b
 	}
 	switch {
-	case a.Sets != nil && len(a.Sets) == 1:
+	case len(a.Sets) == 1:
 		return r.oneSet(a)
 	case a.Sets != nil:
 		return r.expandSets(a)

@@ -2,7 +2,6 @@ package physical
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -82,6 +81,3 @@ func (b *builder) emitInto(op *plan.WindowAgg, in *node) int64 {
 	}
 	return op.AllowedLatenessMs
 }
-
-// words tells a duration in ms as people write it.
-func words(ms int64) string { return time.Duration(ms * int64(time.Millisecond)).String() }

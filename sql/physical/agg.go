@@ -39,7 +39,7 @@ func splittable(a *plan.AggCall) bool {
 }
 
 // autoTwoPhase says whether AUTO, the default strategy, means two phases where they are possible.
-const autoTwoPhase = false
+const autoTwoPhase = true
 
 // twoPhase reports whether an aggregation over in is done in two steps.
 func (b *builder) twoPhase(in *node, keys []int, aggs []plan.AggCall) bool {

@@ -104,7 +104,8 @@ func (b *builder) accepted(in *node, t *table, accepts types.ChangelogMode) bool
 		taken = "only " + accepts.String()
 	}
 	e := b.fail(t.pos, "table `%s` accepts %s, but the query produces %s", t.cat.Name(), taken, kinds)
-	e.Detail = fmt.Sprintf("They come from %s, whose rows are corrected when more input arrives.", why.Label)
+	e.Detail = fmt.Sprintf("They come from %s, whose rows are corrected when more input arrives.",
+		strings.TrimPrefix(why.Label, "Global")) // in one phase or two, it is one aggregation of the query
 	if strings.HasPrefix(why.what, "table ") {
 		e.Detail = fmt.Sprintf("They come from %s, which is a stream of changes %s.", why.what, why.Mode)
 	}

@@ -91,7 +91,8 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters) func(*vec.Batch, int
 			}
 			l.Row[name] = plain(c.Value(row), c.Type)
 		}
-		return d.put(t, l, &RowError{Origin: b.Origin, Row: l.Row, Pos: pos, Err: why, At: l.Position})
+		return d.put(t, l, &RowError{Origin: b.Origin, Row: l.Row, Pos: pos, Err: why, At: l.Position,
+			Constant: t.Name == valuesTable && l.Position == nil})
 	}
 }
 
@@ -102,10 +103,15 @@ type RowError struct {
 	Row    map[string]any
 	Pos    expr.Pos // of the expression in the SQL text
 	Err    error
+	// Constant says that the row came from no table: there is nothing to fix but the SQL text.
+	Constant bool
 }
 
 // Error implements error.
 func (e *RowError) Error() string {
+	if e.Constant {
+		return e.Err.Error()
+	}
 	text, _ := json.Marshal(e.Row)
 	where := "a row"
 	if e.At != nil {
@@ -180,6 +186,9 @@ func plain(v types.Value, t types.Type) any {
 	return v
 }
 
+// valuesTable stands for the table of rows that the SQL text itself holds.
+const valuesTable = "VALUES"
+
 // tableFor returns the table whose dead-letter output takes rows refused by n: that of the first
 // source upstream that has one, else the first source, or the sink itself.
 func (j *Job) tableFor(n *plan.Node) *connector.Table {
@@ -210,7 +219,7 @@ func (j *Job) tableFor(n *plan.Node) *connector.Table {
 		return t
 	}
 	if first == nil {
-		first = &connector.Table{Name: "VALUES"}
+		first = &connector.Table{Name: valuesTable}
 	}
 	return first
 }

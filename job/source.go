@@ -22,9 +22,9 @@ const (
 	// maxOpen is how many bounded splits of a source one subtask keeps open. Those beyond were
 	// opened once to see where their time begins, and wait closed for their turn.
 	maxOpen = 64
-	// aheadBatches is how many batches a subtask may read from splits that are not the lowest
+	// aheadBatches is how many batches (some 50 ms of work) a subtask may read from splits that are not the lowest
 	// of the job before it waits for the others.
-	aheadBatches = 8
+	aheadBatches = 128
 )
 
 // sourceShared is what the subtasks of one source node share.

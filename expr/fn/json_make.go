@@ -327,8 +327,8 @@ func mustPattern(p string) *datefmt.Formatter {
 	return f
 }
 
-// appendISO writes a timestamp as java.time does, UTC with a Z: 2024-01-05T07:03:00.5 has its
-// fraction in groups of three digits.
+// appendISO writes a timestamp in the form of ISO 8601, UTC with a Z, with as many digits of the
+// second's fraction as it needs: 2024-01-05T07:03:00.5
 func appendISO(dst []byte, v *vec.Vec, i int) []byte {
 	ms, nanos := expr.TimestampAt(v, i)
 	dst = isoTime.Append(append(dst, '"'), ms, nanos)
@@ -338,11 +338,8 @@ func appendISO(dst []byte, v *vec.Vec, i int) []byte {
 	}
 	if frac != 0 {
 		dst = append(dst, '.')
-		n := len(dst)
 		dst = append(dst, strconv.FormatInt(1000000000+frac, 10)[1:]...)
-		for bytes.HasSuffix(dst[n:], []byte("000")) {
-			dst = dst[:len(dst)-3]
-		}
+		dst = bytes.TrimRight(dst, "0")
 	}
 	if v.Type.Kind == types.TimestampLTZ {
 		dst = append(dst, 'Z')

@@ -6,7 +6,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +22,6 @@ import (
 	"github.com/tidemark-stream/tidemark/sql"
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
-	"github.com/tidemark-stream/tidemark/sql/parse"
-	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -133,16 +130,13 @@ func (e *Engine) NewSession() (*Session, error) {
 // statements run. name is the script's file name for messages and the job's name. The error is a
 // *ScriptError where the text is at fault.
 func (s *Session) Script(ctx context.Context, name, text string, h Handler) error {
-	text, err := parse.Substitute(text, s.e.o.Define)
+	src := &source{name: name, text: text}
+	stmts, text, err := src.parse(s.e.o.Define)
 	if err != nil {
-		return scriptError(name, text, err)
-	}
-	stmts, err := parse.Script(text)
-	if err != nil {
-		return scriptError(name, text, err)
+		return src.error(err)
 	}
 	s.s.SetText(name, text)
-	r := &scriptRun{e: s.e, h: h, name: name, text: text, session: s.s}
+	r := &scriptRun{e: s.e, h: h, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	for i, st := range stmts {
@@ -158,18 +152,17 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 	if err == nil {
 		err = r.failed()
 	}
-	return scriptError(name, text, err)
+	return src.error(err)
 }
 
 // scriptRun is a script being run.
 type scriptRun struct {
-	e          *Engine
-	h          Handler
-	name, text string
-	session    *sql.Session
-	wg         sync.WaitGroup
-	mu         sync.Mutex
-	err        error
+	e       *Engine
+	h       Handler
+	session *sql.Session
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	err     error
 }
 
 func (r *scriptRun) failed() error {
@@ -349,34 +342,4 @@ func (e *Engine) resolve(p string) string {
 		return p
 	}
 	return filepath.Join(e.o.Dir, p)
-}
-
-// ScriptError is an error with the place in the script that it is about.
-type ScriptError struct {
-	File, Text string
-	Err        error
-}
-
-// Error implements error: file:line:column, the line with the text underlined, the cause and what
-// to write instead.
-func (e *ScriptError) Error() string {
-	var se *sqlerr.Error
-	if errors.As(e.Err, &se) {
-		return se.Render(e.File, e.Text)
-	}
-	var re *job.RowError
-	if errors.As(e.Err, &re) && re.Pos.End > re.Pos.Start {
-		return sqlerr.New(sqlerr.Span{Start: re.Pos.Start, End: re.Pos.End}, "%s", e.Err).Render(e.File, e.Text)
-	}
-	return e.Err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *ScriptError) Unwrap() error { return e.Err }
-
-func scriptError(file, text string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &ScriptError{File: file, Text: text, Err: err}
 }

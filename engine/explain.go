@@ -6,7 +6,6 @@ import (
 	"github.com/tidemark-stream/tidemark/sql"
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/explain"
-	"github.com/tidemark-stream/tidemark/sql/parse"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 )
 
@@ -14,7 +13,7 @@ import (
 // script's own EXPLAIN statements are skipped.
 func (e *Engine) Explain(name, text string, asJSON bool) ([]string, error) {
 	var out []string
-	err := e.plan(name, text, func(s *sql.Session, r *sql.Result) error {
+	err := e.plan(&source{name: name, text: text}, func(s *sql.Session, r *sql.Result) error {
 		if asJSON {
 			out = append(out, explain.JSON(r.Plan))
 			return nil
@@ -29,7 +28,8 @@ func (e *Engine) Explain(name, text string, asJSON bool) ([]string, error) {
 // Check plans every job of a script and returns their number. With a target it also returns, as
 // lines of file:line:column and text, what the target treats differently.
 func (e *Engine) Check(name, text, target string) (jobs int, findings []string, err error) {
-	err = e.plan(name, text, func(_ *sql.Session, r *sql.Result) error {
+	src := &source{name: name, text: text}
+	err = e.plan(src, func(_ *sql.Session, r *sql.Result) error {
 		jobs++
 		if target == "" {
 			return nil
@@ -38,7 +38,7 @@ func (e *Engine) Check(name, text, target string) (jobs int, findings []string, 
 		for _, f := range found {
 			place := name
 			if !f.Pos.IsZero() {
-				place = fmt.Sprintf("%s:%s", name, sqlerr.PositionAt(text, f.Pos.Start))
+				place = fmt.Sprintf("%s:%s", name, sqlerr.PositionAt(text, src.original(f.Pos).Start))
 			}
 			findings = append(findings, place+": "+f.String())
 		}
@@ -48,16 +48,12 @@ func (e *Engine) Check(name, text, target string) (jobs int, findings []string, 
 }
 
 // plan executes the statements of a script up to running jobs, which it gives to f instead.
-func (e *Engine) plan(name, text string, f func(*sql.Session, *sql.Result) error) error {
-	text, err := parse.Substitute(text, e.o.Define)
+func (e *Engine) plan(src *source, f func(*sql.Session, *sql.Result) error) error {
+	stmts, text, err := src.parse(e.o.Define)
 	if err != nil {
-		return scriptError(name, text, err)
+		return src.error(err)
 	}
-	stmts, err := parse.Script(text)
-	if err != nil {
-		return scriptError(name, text, err)
-	}
-	s, err := e.session(name, text, Handler{})
+	s, err := e.session(src.name, text, Handler{})
 	if err != nil {
 		return err
 	}
@@ -70,7 +66,7 @@ func (e *Engine) plan(name, text string, f func(*sql.Session, *sql.Result) error
 			err = f(s, r)
 		}
 		if err != nil {
-			return scriptError(name, text, err)
+			return src.error(err)
 		}
 	}
 	return nil

@@ -200,6 +200,9 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	}
 	r.maxFuture = o.Duration("scan.watermark.max-future").Milliseconds()
 	r.gap = int(o.Int("scan.watermark.emit.on-event.gap"))
+	if o.Enum("scan.watermark.emit.strategy") == "on-periodic" {
+		r.periodic = j.o.WatermarkInterval
+	}
 	if err := r.layout(); err != nil {
 		return nil, err
 	}

@@ -38,6 +38,9 @@ type Options struct {
 	Resolve func(string) string
 	// IdleTimeout is table.exec.source.idle-timeout; negative: splits never become idle.
 	IdleTimeout time.Duration
+	// WatermarkInterval is pipeline.auto-watermark-interval, for tables whose watermark is shown
+	// periodically; 0 shows it with every row.
+	WatermarkInterval time.Duration
 	// EpochInterval is how often output is made visible and source positions are committed
 	// while the job runs (default 10 s).
 	EpochInterval time.Duration

@@ -303,3 +303,20 @@ func TestJob_ManyNewFilesAtOnce(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 }
+
+func TestJob_PeriodicWatermarks(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.json", rec(1), rec(2), rec(3), rec(4))
+	p := readings(dir, plan.Forward, false, map[string]string{"scan.watermark.emit.strategy": "on-periodic"})
+	got, _, err := collect(t, p, job.Options{BatchRows: 2, WatermarkInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := strings.Join(got, " "); s != "1@- 2@- 3@2 4@2" {
+		t.Errorf("shown between batches, once an hour: %s", s)
+	}
+	got, _, err = collect(t, p, job.Options{BatchRows: 2})
+	if s := strings.Join(got, " "); err != nil || s != "1@- 2@1 3@2 4@3" {
+		t.Errorf("with an interval of 0: %s, %v", s, err)
+	}
+}

@@ -84,8 +84,9 @@ type sourceRun struct {
 	badKeys   []int64            // positions of records whose key was refused, since the last batch
 	command   func(func() error) // runs a function in the subtask's goroutine, between batches
 	newDecs   func(*sourceRun) (format.Decoder, format.Decoder, error)
-	maxFuture int64 // ms, 0: no limit
-	gap       int   // on-event.gap
+	maxFuture int64         // ms, 0: no limit
+	gap       int           // on-event.gap
+	periodic  time.Duration // between two moves of the watermark with on-periodic, else 0
 	idleAfter time.Duration
 	batchRows int
 	ordered   bool // rows of several splits are merged in the order of their stamps
@@ -328,6 +329,9 @@ func (s *sourceRun) tick() error {
 func (s *sourceRun) checkIdle() error {
 	for _, r := range s.splits {
 		s.idle(r)
+		if s.periodic > 0 && !r.pending() && r.showPeriodic() {
+			s.clock.advance(r.cs, r.shown)
+		}
 	}
 	return s.tick()
 }

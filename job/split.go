@@ -40,18 +40,19 @@ type splitRun struct {
 	progs   *expr.Programs
 	ctx     expr.EvalCtx
 
-	out    vec.Batch // projected and stamped
-	sel    []int32
-	stamps []int64
-	wms    []int64   // watermark after each row of out
-	cursor int       // in positions of out
-	wm     int64     // running maximum, decoded so far
-	shown  int64     // what went to the clock
-	sinceN int       // rows since wm was last shown, for on-event.gap
-	hold   int64     // order key before the first row
-	quiet  time.Time // since when it has no data; zero: it has, as far as is known
-	asked  int64     // the step in which it was last asked for data
-	ended  bool
+	out     vec.Batch // projected and stamped
+	sel     []int32
+	stamps  []int64
+	wms     []int64   // watermark after each row of out
+	cursor  int       // in positions of out
+	wm      int64     // running maximum, decoded so far
+	shown   int64     // what went to the clock
+	sinceN  int       // rows since wm was last shown, for on-event.gap
+	shownAt time.Time // of on-periodic
+	hold    int64     // order key before the first row
+	quiet   time.Time // since when it has no data; zero: it has, as far as is known
+	asked   int64     // the step in which it was last asked for data
+	ended   bool
 }
 
 // open starts or restarts reading.
@@ -316,6 +317,8 @@ func (r *splitRun) stamp(bad map[int]bool) error {
 			return err
 		}
 		switch {
+		case s.periodic > 0:
+			wm = r.stampPeriodic(v, bad)
 		case v.Valid == nil && len(bad) == 0 && s.gap <= 1 && v.Phys == types.PI64:
 			for i, x := range v.I64[:n] {
 				r.stamps[i] = wm
@@ -346,6 +349,31 @@ func (r *splitRun) stampSlow(v *vec.Vec, bad map[int]bool) int64 {
 	}
 	r.shown = shown
 	return top
+}
+
+// stampPeriodic is for scan.watermark.emit.strategy = on-periodic: the watermark is shown at
+// intervals of the wall clock, between two batches. Which rows are late then depends on timing.
+func (r *splitRun) stampPeriodic(v *vec.Vec, bad map[int]bool) int64 {
+	r.showPeriodic()
+	top := r.wm
+	for i := range r.out.N {
+		r.stamps[i], r.wms[i] = r.shown, r.shown
+		if !bad[i] && !v.IsNull(i) {
+			top = max(top, v.I64[i])
+		}
+	}
+	return top
+}
+
+// showPeriodic shows the watermark reached so far if its time has come, and reports whether it
+// has moved.
+func (r *splitRun) showPeriodic() bool {
+	now := time.Now()
+	if r.shown == r.wm || now.Sub(r.shownAt) < r.s.periodic {
+		return false
+	}
+	r.shown, r.shownAt = r.wm, now
+	return true
 }
 
 // refuseFuture marks rows whose time lies too far beyond the time the system gave the record.

@@ -4,6 +4,7 @@ package print
 
 import (
 	"context"
+	"encoding/hex"
 	"strconv"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -96,11 +97,14 @@ func (w *writer) Tick(context.Context) error { return nil }
 
 func (w *writer) Close() error { return nil }
 
-// Text turns columns into text as CAST(... AS STRING) does, except that times of day and
-// timestamps keep the form that people read in either case.
+// Text turns columns into text as CAST(... AS STRING) does, except that binary values, which need
+// not be text, have the form of a literal: x'48656c6c6f'.
 type Text struct {
 	progs *expr.Programs
 	ctx   expr.EvalCtx
+	// hex has the text of the binary columns, nil for others; cols is what Columns returned.
+	hex  []*vec.Vec
+	cols []*vec.Vec
 }
 
 // NewText returns the converter for rows of schema s. env may be nil: times with zone are then
@@ -113,7 +117,10 @@ func NewText(s types.Schema, env *expr.Env) (*Text, error) {
 	var es []expr.Expr
 	for i, f := range s.Fields {
 		var e expr.Expr = &expr.Column{Index: i, Name: f.Name, T: f.Type}
-		if !f.Type.IsString() {
+		t.hex = append(t.hex, nil)
+		if f.Type.IsBinary() {
+			t.hex[i] = vec.New(types.StringType, 0)
+		} else if !f.Type.IsString() {
 			var err error
 			if e, err = expr.Cast(e, types.StringType, false, env, expr.Pos{}); err != nil {
 				return nil, err
@@ -129,5 +136,26 @@ func NewText(s types.Schema, env *expr.Env) (*Text, error) {
 // Columns returns the columns of b as text, valid until the next call.
 func (t *Text) Columns(b *vec.Batch) []*vec.Vec {
 	t.ctx.Batch, t.ctx.Errs = b, t.ctx.Errs[:0]
-	return t.progs.EvalAll(&t.ctx, b)
+	t.cols = append(t.cols[:0], t.progs.EvalAll(&t.ctx, b)...)
+	for i, h := range t.hex {
+		if h != nil {
+			writeHex(h, t.cols[i], b)
+			t.cols[i] = h
+		}
+	}
+	return t.cols
+}
+
+// writeHex writes the selected values of v into out as binary literals.
+func writeHex(out, v *vec.Vec, b *vec.Batch) {
+	out.Init(types.StringType, b.N)
+	b.Each(func(i int) {
+		if v.IsNull(i) {
+			out.SetNull(i)
+			return
+		}
+		buf := append(out.BeginBytes(), "x'"...)
+		buf = hex.AppendEncode(buf, v.Bytes(i))
+		out.EndBytes(i, append(buf, '\''))
+	})
 }

@@ -113,6 +113,8 @@ func editTable(def *ast.CreateTable, st *ast.Alter) error {
 		return addColumns(def, a)
 	case *ast.AlterDropColumns:
 		return dropColumns(def, a)
+	case *ast.AlterRenameColumn:
+		return renameColumn(def, a)
 	case *ast.AlterDropWatermark:
 		def.Schema.Watermark = nil
 		return nil
@@ -180,4 +182,68 @@ func unknownColumn(def *ast.CreateTable, n *ast.Name) error {
 		names = append(names, c.Name.Name)
 	}
 	return sqlerr.New(n.Span, "unknown column %s", n).WithHint("%s", sqlerr.DidYouMean(n.Last().Name, names))
+}
+
+// renameColumn gives a column another name, in the primary key too. What reads the column in an
+// expression keeps its text, so a column that others need is refused, as Flink does.
+func renameColumn(def *ast.CreateTable, a *ast.AlterRenameColumn) error {
+	old := a.From.Last().Name
+	i := columnIndex(def, old)
+	switch {
+	case i < 0 || len(a.From.Parts) > 1:
+		return unknownColumn(def, a.From)
+	case a.To.Name != old && columnIndex(def, a.To.Name) >= 0:
+		return sqlerr.New(a.To.Span, "column %s exists already", a.To.Name)
+	}
+	if user := columnUser(def, old); user != "" {
+		return sqlerr.New(a.From.Span, "column %s is used by %s, so it cannot be renamed", old, user).
+			WithHint("drop what uses it first, and add it again with the new name")
+	}
+	c := *def.Schema.Columns[i]
+	if c.Kind == ast.MetadataColumn && c.MetadataKey == nil {
+		c.MetadataKey = &ast.StringLit{Value: old}
+	}
+	c.Name = a.To
+	def.Schema.Columns[i] = &c
+	for k, con := range def.Schema.Constraints {
+		renamed := *con
+		renamed.Columns = slices.Clone(con.Columns)
+		for j, id := range renamed.Columns {
+			if id.Name == old {
+				renamed.Columns[j].Name = a.To.Name
+			}
+		}
+		def.Schema.Constraints[k] = &renamed
+	}
+	return nil
+}
+
+// columnUser says what of the table reads the column, or "".
+func columnUser(def *ast.CreateTable, column string) string {
+	for _, c := range def.Schema.Columns {
+		if c.Expr != nil && mentions(c.Expr, column) {
+			return "computed column " + c.Name.Name
+		}
+	}
+	if w := def.Schema.Watermark; w != nil && mentions(w, column) {
+		return "the watermark"
+	}
+	for _, id := range def.PartitionedBy {
+		if id.Name == column {
+			return "PARTITIONED BY"
+		}
+	}
+	return ""
+}
+
+// mentions reports whether a name below n starts with the column.
+func mentions(n ast.Node, column string) bool {
+	found := false
+	ast.Walk(n, func(n ast.Node) bool {
+		if name, ok := n.(*ast.Name); ok && name.Parts[0].Name == column {
+			found = true
+		}
+		return !found
+	})
+	return found
 }

@@ -77,8 +77,9 @@ func kindOf(object any) string {
 }
 
 // taken reports whether a new object can be left out because it exists, or is an error for that.
-func (s *Session) taken(n *ast.Name, ifNotExists, replace bool) (skip bool, err error) {
-	old := s.cat.Lookup(n.Strings())
+// A temporary object may have the name of one that is not.
+func (s *Session) taken(n *ast.Name, temporary, ifNotExists, replace bool) (skip bool, err error) {
+	old := s.cat.LookupKind(n.Strings(), temporary)
 	switch {
 	case old == nil || replace:
 		return false, nil
@@ -91,7 +92,7 @@ func (s *Session) taken(n *ast.Name, ifNotExists, replace bool) (skip bool, err 
 }
 
 func (s *Session) createTable(st *ast.CreateTable) (*Result, error) {
-	skip, err := s.taken(st.Name, st.IfNotExists, st.OrReplace || st.Replace)
+	skip, err := s.taken(st.Name, st.Temporary, st.IfNotExists, st.OrReplace || st.Replace)
 	if err != nil {
 		return nil, err
 	}
@@ -117,13 +118,13 @@ func (s *Session) createTableAs(b *bind.Binder, st *ast.CreateTable) (*Result, e
 	if err != nil {
 		return nil, err
 	}
-	old := s.cat.Lookup(t.Path)
+	old := s.cat.LookupKind(t.Path, t.Temporary)
 	s.cat.Put(t.Path, t)
 	r, err := s.job(insert)
 	if err == nil {
 		return r, nil
 	}
-	s.cat.Drop(t.Path)
+	s.cat.DropKind(t.Path, t.Temporary)
 	if old != nil {
 		s.cat.Put(t.Path, old)
 	}
@@ -131,7 +132,7 @@ func (s *Session) createTableAs(b *bind.Binder, st *ast.CreateTable) (*Result, e
 }
 
 func (s *Session) createView(st *ast.CreateView) (*Result, error) {
-	skip, err := s.taken(st.Name, st.IfNotExists, st.OrReplace)
+	skip, err := s.taken(st.Name, st.Temporary, st.IfNotExists, st.OrReplace)
 	if err != nil {
 		return nil, err
 	}
@@ -194,9 +195,16 @@ func (s *Session) drop(st *ast.Drop) (*Result, error) {
 	case ast.ObjTable, ast.ObjView:
 		want := strings.ToLower(string(st.Kind))
 		old := s.cat.Lookup(st.Name.Strings())
+		if st.Temporary {
+			old = s.cat.LookupKind(st.Name.Strings(), true)
+		}
 		if old == nil {
 			if st.IfExists {
 				return ok()
+			}
+			if have := s.cat.Lookup(st.Name.Strings()); st.Temporary && have != nil {
+				return nil, sqlerr.New(st.Name.Span, "%s %s is not temporary", kindOf(have), st.Name).
+					WithHint("write DROP %s %s", strings.ToUpper(kindOf(have)), st.Name)
 			}
 			return nil, s.unknownObject(st.Name, want)
 		}

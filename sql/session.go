@@ -84,10 +84,10 @@ func (s *Session) SetText(file, text string) {
 // of later statements point at.
 func (s *Session) forgetPositions() {
 	for _, db := range s.cat.Databases() {
-		for _, name := range s.cat.Objects(db) {
-			t, isTable := s.cat.Lookup([]string{db, name}).(*catalog.Table)
+		s.cat.Each(db, func(object any) {
+			t, isTable := object.(*catalog.Table)
 			if !isTable || t.Def == nil {
-				continue
+				return
 			}
 			def := *t.Def
 			def.Name = ast.NewName(t.Path...)
@@ -106,7 +106,7 @@ func (s *Session) forgetPositions() {
 				def.Schema = &schema
 			}
 			t.Def = &def
-		}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@
 package catalog
 
 import (
+	"maps"
 	"sort"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -103,12 +104,15 @@ type Catalog struct {
 	Name      string // default_catalog
 	Database  string // current database
 	databases map[string]map[string]any
+	// temporary holds the temporary objects, which hide others of their names.
+	temporary map[string]map[string]any
 }
 
 // New returns a catalog with Flink's default names.
 func New() *Catalog {
 	return &Catalog{Name: "default_catalog", Database: "default_database",
-		databases: map[string]map[string]any{"default_database": {}}}
+		databases: map[string]map[string]any{"default_database": {}},
+		temporary: map[string]map[string]any{"default_database": {}}}
 }
 
 // Qualify completes a name of one to three parts to catalog, database, name.
@@ -122,35 +126,85 @@ func (c *Catalog) Qualify(parts []string) []string {
 	return parts
 }
 
-// Lookup returns the *Table or *View of a name, or nil.
+// Lookup returns the *Table or *View of a name, the temporary one if there are two, or nil.
 func (c *Catalog) Lookup(parts []string) any {
+	if o := c.LookupKind(parts, true); o != nil {
+		return o
+	}
+	return c.LookupKind(parts, false)
+}
+
+// LookupKind is Lookup among the temporary objects or among the others.
+func (c *Catalog) LookupKind(parts []string, temporary bool) any {
 	p := c.Qualify(parts)
 	if len(p) != 3 || p[0] != c.Name {
 		return nil
 	}
-	return c.databases[p[1]][p[2]]
+	return c.objects(temporary)[p[1]][p[2]]
+}
+
+func (c *Catalog) objects(temporary bool) map[string]map[string]any {
+	if temporary {
+		return c.temporary
+	}
+	return c.databases
+}
+
+func isTemporary(object any) bool {
+	switch o := object.(type) {
+	case *Table:
+		return o.Temporary
+	case *View:
+		return o.Temporary
+	}
+	return false
 }
 
 // Put stores a *Table or *View under its qualified path. The database must exist.
-func (c *Catalog) Put(path []string, object any) { c.databases[path[1]][path[2]] = object }
+func (c *Catalog) Put(path []string, object any) {
+	c.objects(isTemporary(object))[path[1]][path[2]] = object
+}
 
-// Drop removes the object of a qualified path.
-func (c *Catalog) Drop(path []string) { delete(c.databases[path[1]], path[2]) }
+// Drop removes the object of a qualified path that Lookup finds.
+func (c *Catalog) Drop(path []string) { c.DropKind(path, c.LookupKind(path, true) != nil) }
+
+// DropKind is Drop among the temporary objects or among the others.
+func (c *Catalog) DropKind(path []string, temporary bool) {
+	delete(c.objects(temporary)[path[1]], path[2])
+}
+
+// Each calls f for every object of a database, hidden ones too.
+func (c *Catalog) Each(database string, f func(object any)) {
+	for _, of := range []map[string]any{c.databases[database], c.temporary[database]} {
+		for _, o := range of {
+			f(o)
+		}
+	}
+}
 
 // HasDatabase reports whether the database exists.
 func (c *Catalog) HasDatabase(name string) bool { return c.databases[name] != nil }
 
 // CreateDatabase adds an empty database.
-func (c *Catalog) CreateDatabase(name string) { c.databases[name] = map[string]any{} }
+func (c *Catalog) CreateDatabase(name string) {
+	c.databases[name], c.temporary[name] = map[string]any{}, map[string]any{}
+}
 
 // DropDatabase removes a database and what is in it.
-func (c *Catalog) DropDatabase(name string) { delete(c.databases, name) }
+func (c *Catalog) DropDatabase(name string) {
+	delete(c.databases, name)
+	delete(c.temporary, name)
+}
 
 // Databases lists the databases by name.
 func (c *Catalog) Databases() []string { return sorted(c.databases) }
 
 // Objects lists the names in a database, sorted.
-func (c *Catalog) Objects(database string) []string { return sorted(c.databases[database]) }
+func (c *Catalog) Objects(database string) []string {
+	all := maps.Clone(c.databases[database])
+	maps.Copy(all, c.temporary[database])
+	return sorted(all)
+}
 
 func sorted[V any](m map[string]V) []string {
 	out := make([]string, 0, len(m))

@@ -33,7 +33,7 @@ func init() {
 
 var options = []option.Spec{
 	{Name: "path", Required: true, Doc: "The file or folder; a source also takes a pattern with * ? [ ].", Example: "data/orders/"},
-	{Name: "source.monitor-interval", Kind: option.Duration, Doc: "How often a source looks for new files; without it, it ends with the files that are there.", Example: "10 s"},
+	{Name: "source.monitor-interval", Kind: option.Duration, Doc: "How often a source looks for new files; without it, it ends with the files that are there. Files must appear whole (written aside, then renamed) and are read once.", Example: "10 s"},
 	{Name: "source.path.regex-pattern", Doc: "Only files whose full path matches are read."},
 	{Name: "source.report-statistics", Kind: option.Enum, Values: []string{"NONE", "ALL"}, Default: "ALL", Doc: "Accepted for compatibility; there are no statistics to report."},
 	{Name: "partition.default-name", Default: "__DEFAULT_PARTITION__", Doc: "The folder of rows whose partition column is NULL or empty."},

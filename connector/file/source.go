@@ -122,6 +122,12 @@ func (s *source) list() ([]string, error) {
 				return nil
 			case d.IsDir() || s.pattern != nil && !s.pattern.MatchString(p):
 				return nil
+			case d.Type()&fs.ModeSymlink != 0:
+				// A link to a file is that file; links to folders are not followed: they may
+				// lead back.
+				if info, err := os.Stat(p); err != nil || info.IsDir() {
+					return err
+				}
 			}
 			out = append(out, p)
 			return nil
@@ -191,8 +197,8 @@ type splitReader struct {
 }
 
 func (s *splitReader) decompress() error {
-	switch {
-	case strings.HasSuffix(s.path, ".gz"):
+	switch name := strings.ToLower(s.path); {
+	case strings.HasSuffix(name, ".gz"):
 		z, err := gzip.NewReader(s.f)
 		if err == io.EOF {
 			s.eof = true // an empty file
@@ -202,7 +208,7 @@ func (s *splitReader) decompress() error {
 			return fmt.Errorf("not a gzip file: %w", err)
 		}
 		s.r, s.closer, s.size = z, func() { z.Close() }, -1
-	case strings.HasSuffix(s.path, ".zst"):
+	case strings.HasSuffix(name, ".zst"):
 		z, err := zstd.NewReader(s.f, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return fmt.Errorf("not a zstd file: %w", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func newRowPrinter(v *view, j *engine.Run) (rowPrinter, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = &encodedPrinter{v: v, enc: enc, kinds: updates && !j.Bounded}
+		out = &encodedPrinter{v: v, enc: enc, kinds: updates && !j.Bounded, json: output == "json"}
 	default:
 		text, err := print.NewText(s, j.Config.Env())
 		if err != nil {
@@ -114,7 +115,8 @@ type encodedPrinter struct {
 	enc   format.Encoder
 	out   format.Encoded
 	buf   []byte
-	kinds bool
+	kinds bool // each row tells what it does: "op" and "row" in JSON, a first field in CSV
+	json  bool
 }
 
 func (p *encodedPrinter) rows(b *vec.Batch) error {
@@ -127,10 +129,16 @@ func (p *encodedPrinter) rows(b *vec.Batch) error {
 	p.buf = p.buf[:0]
 	from, k := 0, 0
 	b.Each(func(i int) {
-		if p.kinds {
-			p.buf = append(append(p.buf, b.Kind(i).String()...), ' ')
+		row := p.out.Data[from:p.out.Ends[k]]
+		switch {
+		case p.kinds && p.json:
+			p.buf = fmt.Appendf(p.buf, `{"op":"%s","row":%s}`, b.Kind(i), row)
+		case p.kinds:
+			p.buf = fmt.Appendf(p.buf, "%s,%s", b.Kind(i), row)
+		default:
+			p.buf = append(p.buf, row...)
 		}
-		p.buf = append(append(p.buf, p.out.Data[from:p.out.Ends[k]]...), '\n')
+		p.buf = append(p.buf, '\n')
 		from = p.out.Ends[k]
 		k++
 	})
@@ -145,13 +153,14 @@ func (p *encodedPrinter) close() error { return nil }
 // fold keeps what a changelog adds up to and prints it in the end, in the order in which rows
 // first appeared.
 type fold struct {
-	out  rowPrinter
-	keep *vec.Batch
-	keys []int // of an upsert changelog; nil: rows are found by all their values
-	text *print.Text
-	at   map[string][]int32 // live rows of keep
-	live map[int32]bool
-	key  []byte
+	out   rowPrinter
+	keep  *vec.Batch
+	keys  []int // of an upsert changelog; nil: rows are found by all their values
+	text  *print.Text
+	at    map[string][]int32 // live rows of keep
+	live  map[int32]bool
+	key   []byte
+	fresh []int32 // rows of the batch that are kept
 }
 
 func newFold(s types.Schema, n *plan.Node, text *print.Text, out rowPrinter) *fold {
@@ -164,6 +173,7 @@ func newFold(s types.Schema, n *plan.Node, text *print.Text, out rowPrinter) *fo
 
 func (f *fold) rows(b *vec.Batch) error {
 	cols := f.text.Columns(b)
+	f.fresh = f.fresh[:0]
 	b.Each(func(i int) {
 		f.key = f.key[:0]
 		for k, c := range cols {
@@ -188,11 +198,13 @@ func (f *fold) rows(b *vec.Batch) error {
 		if b.Kind(i).Retracts() {
 			return
 		}
-		f.at[key] = append(rows, int32(f.keep.N))
-		f.live[int32(f.keep.N)] = true
-		f.keep.AppendRow(b, i)
+		at := int32(f.keep.N + len(f.fresh))
+		f.at[key] = append(rows, at)
+		f.live[at] = true
+		f.fresh = append(f.fresh, int32(i))
 	})
-	f.keep.Kinds, f.keep.Stamps = nil, nil
+	plain := vec.Batch{N: b.N, Cols: b.Cols}
+	f.keep.Gather(&plain, f.fresh)
 	f.compact()
 	return nil
 }
@@ -208,12 +220,14 @@ func (f *fold) compact() {
 	}
 	next := vec.NewBatch(s)
 	moved := make(map[int32]int32, len(f.live))
+	var keep []int32
 	for i := range int32(f.keep.N) {
 		if f.live[i] {
-			moved[i] = int32(next.N)
-			next.AppendRow(f.keep, int(i))
+			moved[i] = int32(len(keep))
+			keep = append(keep, i)
 		}
 	}
+	next.Gather(f.keep, keep)
 	for k, rows := range f.at {
 		if len(rows) == 0 {
 			delete(f.at, k)

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,10 +103,9 @@ func (s *settings) run(ctx context.Context, name, text, output string, quiet boo
 	o.Stdout, o.Stderr = v.stdout, v.stderr
 	// Ctrl-C stops jobs cleanly; a second one ends the process at once.
 	jobs := context.WithoutCancel(ctx)
-	go func() {
-		<-ctx.Done()
-		v.stop()
-	}()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go v.stopOn(ctx, stopped)
 	err = engine.New(o).Script(jobs, name, text, engine.Handler{
 		Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows, JobEnded: v.ended, Warn: v.warn,
 	})
@@ -147,6 +151,32 @@ type view struct {
 	stopped        bool
 }
 
+// stopWithin is how long jobs may take to stop cleanly. Beyond it something blocks that cannot be
+// interrupted, such as writing into a pipe that nobody reads.
+const stopWithin = 45 * time.Second
+
+// stopOn stops the jobs when ctx ends, and the process when they do not stop or a second signal
+// comes.
+func (v *view) stopOn(ctx context.Context, stopped <-chan struct{}) {
+	select {
+	case <-stopped:
+		return
+	case <-ctx.Done():
+	}
+	v.stop()
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(again)
+	select {
+	case <-stopped:
+		return
+	case <-again:
+	case <-time.After(stopWithin):
+	}
+	fmt.Fprintln(os.Stderr, "error: stopped at once: a source or sink did not give way; output that was not complete is not visible")
+	os.Exit(1)
+}
+
 func (v *view) stop() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -167,6 +197,25 @@ func (v *view) message(_ ast.Statement, msg string) {
 // table prints the rows of SHOW and its kin; a single text (EXPLAIN, SHOW CREATE) is printed as
 // it is.
 func (v *view) table(_ ast.Statement, s types.Schema, rows [][]types.Value) error {
+	switch v.output {
+	case "json":
+		return v.tableJSON(s, rows)
+	case "csv":
+		w := csv.NewWriter(v.stdout)
+		for _, r := range rows {
+			cells := make([]string, len(r))
+			for i, x := range r {
+				if x != nil {
+					cells[i] = fmt.Sprint(x)
+				}
+			}
+			if err := w.Write(cells); err != nil {
+				return err
+			}
+		}
+		w.Flush()
+		return w.Error()
+	}
 	if s.Len() == 1 && len(rows) == 1 {
 		if text, ok := rows[0][0].(string); ok && strings.Contains(text, "\n") {
 			_, err := fmt.Fprintln(v.stdout, strings.TrimRight(text, "\n"))
@@ -187,6 +236,29 @@ func (v *view) table(_ ast.Statement, s types.Schema, rows [][]types.Value) erro
 		}
 	}
 	return t.Close()
+}
+
+// tableJSON prints rows of SHOW and its kin as one object a line.
+func (v *view) tableJSON(s types.Schema, rows [][]types.Value) error {
+	var b bytes.Buffer
+	for _, r := range rows {
+		for i, x := range r {
+			b.WriteByte("{,"[min(i, 1)])
+			for k, part := range []any{s.Fields[i].Name, x} {
+				text, err := json.Marshal(part)
+				if err != nil {
+					return err
+				}
+				b.Write(text)
+				if k == 0 {
+					b.WriteByte(':')
+				}
+			}
+		}
+		b.WriteString("}\n")
+	}
+	_, err := v.stdout.Write(b.Bytes())
+	return err
 }
 
 func (v *view) started(j *engine.Run) {
@@ -281,11 +353,11 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 		}
 	}
 	v.line.Clear()
-	if err != nil || r == nil {
+	if r == nil {
 		return
 	}
 	if !v.quiet {
-		account(v.stderr, v.file, r)
+		account(v.stderr, v.file, r, err != nil)
 	}
 	for _, u := range r.Unbalanced {
 		v.warn("the books do not balance: " + u)
@@ -293,9 +365,12 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 }
 
 // account prints what became of every row.
-func account(w io.Writer, file string, r *job.Report) {
+func account(w io.Writer, file string, r *job.Report, failed bool) {
 	word := "finished"
-	if r.Stopped {
+	switch {
+	case failed:
+		word = "failed"
+	case r.Stopped:
 		word = "stopped"
 	}
 	secs := max(r.Elapsed.Seconds(), 0.001)

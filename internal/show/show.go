@@ -19,8 +19,8 @@ import (
 // maxCell is the widest that a cell of a table is printed, in characters.
 const maxCell = 60
 
-// Table prints rows in boxes. Column widths are those of the rows held when it is first flushed;
-// longer cells later are cut, with an ellipsis.
+// Table prints rows in boxes. Column widths are those of the rows held when it is first flushed, and
+// grow when a longer value comes later. Text beyond maxCell is cut, with an ellipsis.
 type Table struct {
 	w      io.Writer
 	names  []string
@@ -65,9 +65,7 @@ func (t *Table) Flush() error {
 	if !t.headed {
 		t.headed = true
 		for _, row := range t.held {
-			for i, c := range row {
-				t.widths[i] = max(t.widths[i], min(width(c), maxCell))
-			}
+			t.widen(row)
 		}
 		if err := t.rule(); err != nil {
 			return err
@@ -103,6 +101,17 @@ func (t *Table) Close() error {
 	return err
 }
 
+// widen makes the columns as wide as row needs: numbers whole, text up to maxCell.
+func (t *Table) widen(row []string) {
+	for i, c := range row {
+		n := width(clean(c))
+		if !t.right[i] {
+			n = min(n, maxCell)
+		}
+		t.widths[i] = max(t.widths[i], n)
+	}
+}
+
 func (t *Table) rule() error {
 	var b strings.Builder
 	for _, w := range t.widths {
@@ -114,6 +123,7 @@ func (t *Table) rule() error {
 
 func (t *Table) print(cells []string) error {
 	var b strings.Builder
+	t.widen(cells) // a longer value later moves the edges, but is not cut
 	for i, c := range cells {
 		c = clean(c)
 		n := width(c)

@@ -33,6 +33,25 @@ func TestTable_AlignsAndCuts(t *testing.T) {
 	}
 }
 
+func TestTable_NeverCutsNumbers(t *testing.T) {
+	var b strings.Builder
+	tab := NewTable(&b, types.NewSchema(types.Field{Name: "n", Type: types.BigIntType}))
+	for _, r := range []string{"1", "22"} {
+		if err := tab.Add([]string{r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tab.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tab.Add([]string{"123456789"}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "| 123456789 |") {
+		t.Errorf("the late number is cut:\n%s", b.String())
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	f := func(got, want string) {
 		t.Helper()

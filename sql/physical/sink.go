@@ -2,6 +2,7 @@ package physical
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -156,14 +157,50 @@ func keyed1(upsert [][]int, key []int) bool {
 	return false
 }
 
-// notNull lists the columns that may come as NULL but must not.
+// notNull lists the columns that may come as NULL but must not. What a source declares NOT NULL is
+// a promise about data that nobody has checked yet.
 func (b *builder) notNull(op *plan.Sink, in *node, schema types.Schema) {
 	for i, f := range schema.Fields {
-		if !f.Type.Nullable && in.Schema.Fields[i].Type.Nullable {
+		if !f.Type.Nullable && (in.Schema.Fields[i].Type.Nullable || promised(in, i)) {
 			op.NotNull = append(op.NotNull, i)
 		}
 	}
 	op.DropNulls = b.cfg.Enum(catalog.KeyNotNull) == "DROP"
+}
+
+// promised reports whether column c of n is one that a source read, as far as it is passed on
+// unchanged or computed row by row.
+func promised(n *node, c int) bool {
+	switch o := n.Op.(type) {
+	case *plan.Source:
+		return c != o.RowTime // rows without an event time never leave the source
+	case *plan.Calc:
+		if o.Project == nil {
+			return promised(n.in[0].from, c)
+		}
+		from := map[int]bool{}
+		expr.Columns(o.Project[c], from)
+		for k := range from {
+			if promised(n.in[0].from, k) {
+				return true
+			}
+		}
+		return false
+	case *plan.Sort, *plan.Limit, *plan.Union, *plan.Normalize, *plan.Materialize, *plan.DropUpdateBefore:
+		return slices.ContainsFunc(n.in, func(in input) bool { return promised(in.from, c) })
+	case *plan.WindowTVF:
+		return c < len(n.in[0].from.Schema.Fields) && promised(n.in[0].from, c)
+	case *plan.Join:
+		if left := len(n.in[0].from.Schema.Fields); c >= left {
+			return promised(n.in[1].from, c-left)
+		}
+		return promised(n.in[0].from, c)
+	case *plan.GroupAgg:
+		return c < len(o.Keys) && promised(n.in[0].from, o.Keys[c])
+	case *plan.WindowAgg:
+		return c < len(o.Keys) && promised(n.in[0].from, o.Keys[c])
+	}
+	return false
 }
 
 // toSink is the edge into a sink. Where the sink has a key, rows of one key go to one writer;

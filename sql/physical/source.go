@@ -194,23 +194,22 @@ func (b *builder) sourceTime(op *plan.Source, r *opt.Read) bool {
 	if b.batch || t.RowTime < 0 {
 		return true
 	}
+	if t.SourceWatermark {
+		b.noSourceWatermark(t, r)
+		return false
+	}
 	place := make([]int, len(t.Columns))
 	for i := range place {
 		place[i] = slices.Index(r.Cols, i)
 	}
 	needed := map[int]bool{t.RowTime: true}
-	if !t.SourceWatermark {
-		expr.Columns(t.Watermark, needed)
-	}
+	expr.Columns(t.Watermark, needed)
 	for c := range needed {
 		if place[c] < 0 {
 			return true // nobody uses event time, and the columns are not read otherwise
 		}
 	}
 	op.RowTime = place[t.RowTime]
-	if t.SourceWatermark {
-		return true
-	}
 	w := opt.Remap(t.Watermark, place)
 	if wt := w.Type(); wt.Precision > 3 {
 		ms := wt.WithoutAttr()
@@ -224,4 +223,17 @@ func (b *builder) sourceTime(op *plan.Source, r *opt.Read) bool {
 	}
 	op.Watermark = expr.Fold(w, b.env)
 	return true
+}
+
+// noSourceWatermark refuses SOURCE_WATERMARK(): no connector brings watermarks of its own. The
+// error points at the expression where the table was defined in the same text.
+func (b *builder) noSourceWatermark(t *catalog.Table, r *opt.Read) {
+	at, column := r.Scan.Pos, t.Columns[t.RowTime].Name
+	if t.Def != nil && t.Def.Schema != nil && t.Def.Schema.Watermark != nil && t.Def.Schema.Watermark.Expr != nil {
+		if span := t.Def.Schema.Watermark.Expr.Pos(); !t.Def.Name.Span.IsZero() {
+			at = expr.Pos{Start: span.Start, End: span.End}
+		}
+	}
+	b.fail(at, "connector '%s' of table `%s` has no watermarks of its own", t.Options["connector"], t.Name()).
+		WithHint("write WATERMARK FOR %s AS %s - INTERVAL '5' SECOND", column, column)
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -94,6 +95,8 @@ type sourceRun struct {
 	out       op.Output
 	turn      int64 // number of this step
 	splits    []*splitRun
+	last      *splitRun                     // chosen last
+	unsorted  bool                          // splits were added
 	done      bool                          // no more splits will come
 	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end
@@ -123,6 +126,7 @@ func (s *sourceRun) refuse(b *vec.Batch, errs []expr.RowError, bad map[int]bool)
 
 // add gives the subtask a split, already known to the clock.
 func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
+	s.unsorted = true
 	s.splits = append(s.splits, &splitRun{s: s, split: split, order: order, cs: cs,
 		wm: vec.MinTime, shown: vec.MinTime, hold: vec.MinTime})
 }
@@ -169,15 +173,20 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 		limit = s.drift.limit()
 	}
 	for {
+		s.settle()
 		var best *splitRun
 		for _, r := range s.splits {
 			if r.ended || !r.quiet.IsZero() && r.asked == s.turn {
 				continue
 			}
-			if best == nil || r.key() < best.key() || r.key() == best.key() && r.order < best.order {
+			if best == nil || r.before(best.key(), best.order) {
 				best = r
 			}
+			if s.bounded {
+				break // they are sorted
+			}
 		}
+		s.last = best
 		if best == nil || best.key() > limit {
 			return nil, nil
 		}
@@ -191,6 +200,32 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 			return best, nil
 		}
 	}
+}
+
+// settle keeps the splits of a bounded source sorted by what they are read in the order of. Only
+// the split chosen last has moved, so that thousands of files cost a search each and no scan.
+func (s *sourceRun) settle() {
+	if !s.bounded {
+		return
+	}
+	compare := func(a, b *splitRun) int {
+		return cmp.Or(cmp.Compare(a.key(), b.key()), cmp.Compare(a.order, b.order))
+	}
+	if s.unsorted {
+		slices.SortFunc(s.splits, compare)
+		s.unsorted = false
+		return
+	}
+	if s.last == nil {
+		return
+	}
+	i := slices.Index(s.splits, s.last)
+	if i < 0 {
+		return
+	}
+	s.splits = slices.Delete(s.splits, i, i+1)
+	i, _ = slices.BinarySearchFunc(s.splits, s.last, compare)
+	s.splits = slices.Insert(s.splits, i, s.last)
 }
 
 // openSplit opens r. A bounded split is decoded once, so that it holds the watermark at its first

@@ -289,9 +289,10 @@ func (r *scriptRun) wait(run *Run) error {
 func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.Options {
 	o := job.Options{Env: cfg.Env(), Stdout: e.o.Stdout, Stderr: e.o.Stderr, BatchRows: e.o.BatchRows,
 		Resolve: e.resolve, Seed: e.o.Seed, Warn: h.Warn,
-		Parallelism:    int(cfg.Int("parallelism.default")),
-		MaxParallelism: int(cfg.Int("pipeline.max-parallelism")),
-		IdleTimeout:    30 * time.Second,
+		Parallelism:       int(cfg.Int("parallelism.default")),
+		MaxParallelism:    int(cfg.Int("pipeline.max-parallelism")),
+		IdleTimeout:       30 * time.Second,
+		WatermarkInterval: cfg.Duration("pipeline.auto-watermark-interval"),
 	}
 	if _, set := cfg.All()["table.exec.source.idle-timeout"]; set {
 		if o.IdleTimeout = cfg.Duration("table.exec.source.idle-timeout"); o.IdleTimeout == 0 {

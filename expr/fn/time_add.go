@@ -21,6 +21,12 @@ func init() {
 		Doc:   "The number of whole units of SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER or YEAR between two times.",
 		Infer: inferDiff, Compile: compileDiff,
 	})
+	expr.Register(expr.Func{
+		Name: "MINUS DATE", Usage: "(time - time) unit", Category: catTemporal,
+		Doc: "The time between two times as an INTERVAL of the unit: whole months for YEAR, MONTH and YEAR TO MONTH, " +
+			"milliseconds for DAY, HOUR, MINUTE, SECOND and what goes from one of them to another.",
+		Infer: inferMinusDate, Compile: compileMinusDate,
+	})
 }
 
 func checkUnit(a expr.Args, extra ...string) (string, error) {
@@ -144,6 +150,42 @@ func compileDiff(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 		}
 		out.I32[i] = int32((b - a) / size)
 	}), 1, 2), nil
+}
+
+// inferMinusDate types (x - y) unit, whose third argument, a NULL, has the type of the result.
+func inferMinusDate(a expr.Args) (expr.Signature, error) {
+	s, err := sig(of(types.IntType), 3, temporal, temporal, intervals)(a)
+	if err != nil {
+		return s, err
+	}
+	x, y := a.Type(0), a.Type(1)
+	if x.Kind != types.Null && y.Kind != types.Null {
+		if (x.Kind == types.TimestampLTZ) != (y.Kind == types.TimestampLTZ) || (x.Kind == types.Time) != (y.Kind == types.Time) {
+			return s, expr.Errorf("there is no interval between %s and %s", y.AsNullable(), x.AsNullable()).
+				WithHint("cast one of them to the other's type")
+		}
+	}
+	t := a.Type(2)
+	if t.Kind == types.Null {
+		t = intervals.def
+	}
+	s.Result = t.WithNullable(x.Nullable || y.Nullable)
+	return s, nil
+}
+
+var intervals = want{name: "an interval", ok: types.Type.IsInterval, def: types.Type{Kind: types.IntervalDayTime}}
+
+func compileMinusDate(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
+	months := c.T.Kind == types.IntervalYearMonth
+	return only(expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
+		x, _ := timeAt(args[0], i)
+		y, _ := timeAt(args[1], i)
+		if months {
+			out.I32[i] = int32(monthsDiff(x, y))
+			return
+		}
+		out.I64[i] = x - y
+	}), 0, 1), nil
 }
 
 // monthsDiff is the number of whole months from b to a as Flink counts them: a difference of days

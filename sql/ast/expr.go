@@ -109,6 +109,13 @@ type IntervalExpr struct {
 	Qualifier IntervalQualifier
 }
 
+// TimeDiff is (L - R) SECOND, the time from R to L as an interval.
+type TimeDiff struct {
+	Span
+	L, R      Expr
+	Qualifier IntervalQualifier
+}
+
 // Unary is a prefix operator: "-", "+", "NOT", and in MATCH_RECOGNIZE "FINAL"
 // and "RUNNING".
 type Unary struct {
@@ -409,6 +416,7 @@ func (*DefaultLit) exprNode()   {}
 func (*TemporalLit) exprNode()  {}
 func (*IntervalLit) exprNode()  {}
 func (*IntervalExpr) exprNode() {}
+func (*TimeDiff) exprNode()     {}
 func (*Unary) exprNode()        {}
 func (*Binary) exprNode()       {}
 func (*Between) exprNode()      {}

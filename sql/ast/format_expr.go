@@ -156,6 +156,13 @@ func (p *printer) atom(x Expr) {
 		p.literal(x)
 	case *IntervalExpr:
 		p.intervalExpr(x)
+	case *TimeDiff:
+		p.w("(")
+		p.expr(x.L, powAdd)
+		p.w(" - ")
+		p.expr(x.R, powAdd+1)
+		p.w(") ")
+		p.qualifier(x.Qualifier)
 	case *Case:
 		p.caseExpr(x)
 	case *Cast:

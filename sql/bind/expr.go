@@ -77,6 +77,8 @@ func (s *scope) dispatch(e ast.Expr) (expr.Expr, error) {
 		return literalExpr(s.b.literal(e))
 	case *ast.IntervalExpr:
 		return s.intervalExpr(e)
+	case *ast.TimeDiff:
+		return s.timeDiff(e)
 	case *ast.Unary:
 		return s.unary(e)
 	case *ast.Binary:

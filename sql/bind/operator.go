@@ -383,6 +383,19 @@ func (s *scope) intervalExpr(e *ast.IntervalExpr) (expr.Expr, error) {
 	return s.resolve("*", e.Span, one, x)
 }
 
+// timeDiff binds (x - y) SECOND.
+func (s *scope) timeDiff(e *ast.TimeDiff) (expr.Expr, error) {
+	t, err := intervalType(e.Qualifier)
+	if err != nil {
+		return nil, err
+	}
+	args, err := s.binds([]ast.Expr{e.L, e.R})
+	if err != nil {
+		return nil, err
+	}
+	return s.resolve("MINUS DATE", e.Span, append(args, &expr.Literal{T: t})...)
+}
+
 // overlaps binds (a, b) OVERLAPS (c, d): each is a start with an end or a length; the order of
 // start and end does not matter.
 func (s *scope) overlaps(e *ast.Binary) (expr.Expr, error) {

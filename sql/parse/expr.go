@@ -323,9 +323,24 @@ func (p *parser) like(x ast.Expr, start int, k ast.LikeKind, not bool) ast.Expr 
 	return l
 }
 
-// paren parses what starts with ( in an expression: a row, an expression, or a
-// query as a value.
+// paren parses what starts with ( in an expression: what plainParen does, or a
+// difference of times (a - b) SECOND.
 func (p *parser) paren() ast.Expr {
+	open := p.start()
+	x := p.plainParen()
+	if d, ok := x.(*ast.Binary); ok && d.Op == "-" && p.tok().kind == kWord && diffUnits[p.tok().text] {
+		q := p.qualifier()
+		return &ast.TimeDiff{Span: p.span(open), L: d.L, R: d.R, Qualifier: q}
+	}
+	return x
+}
+
+// diffUnits are the units that are reserved words: behind a parenthesis they are
+// no alias.
+var diffUnits = map[string]bool{"YEAR": true, "MONTH": true, "DAY": true, "HOUR": true, "MINUTE": true, "SECOND": true}
+
+// plainParen parses a row, an expression or a query in parentheses.
+func (p *parser) plainParen() ast.Expr {
 	open := p.start()
 	p.expectOp("(")
 	query, list := p.parenContent(open)

@@ -151,7 +151,13 @@ func (p *parser) interval() ast.Expr {
 	if p.tok().kind != kNumber && !p.atOp("(") && !p.atIdent() {
 		p.unexpected("the length of the interval in single quotes, such as INTERVAL '5' MINUTE")
 	}
-	var x ast.Expr = p.postfix(p.primary(), valueStart)
+	var x ast.Expr
+	if p.atOp("(") {
+		x = p.plainParen() // the unit behind it is the interval's
+	} else {
+		x = p.primary()
+	}
+	x = p.postfix(x, valueStart)
 	if negative {
 		x = &ast.Unary{Span: p.span(sign), Op: "-", X: x}
 	}

@@ -256,6 +256,9 @@ func TestGolden(t *testing.T) {
 		pattern = "testdata/pending_*.txt.todo"
 	}
 	files, err := filepath.Glob(pattern)
+	if *pending && len(files) == 0 {
+		t.Skip("no case is pending")
+	}
 	if err != nil || len(files) == 0 {
 		t.Fatal("no cases", err)
 	}

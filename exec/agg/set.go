@@ -43,7 +43,6 @@ type Set struct {
 	values   []*valueSpec
 	ordered  bool
 	listed   bool
-	err      error
 }
 
 // slot is one accumulator: some words of a record. Methods get the offset of its first word.

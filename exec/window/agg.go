@@ -29,7 +29,6 @@ type Agg struct {
 
 	run     *agg.Store // the running aggregate of a hop (of set runSet) or cumulate
 	runSet  *agg.Set
-	runEnd  int64 // cumulate: the last end of the windows that run belongs to
 	scratch *agg.Store
 
 	wm      int64 // the watermark, or processing time

@@ -22,9 +22,7 @@ var bidSchema = types.NewSchema(
 // A few hundred batches are made ahead and used in turn with their times moved on.
 type bids struct {
 	batches []*vec.Batch
-	step    int64 // event time of a batch
 	span    int64 // event time of all batches
-	keys    int64
 	move    int64 // by how much keys move on with every turn
 }
 

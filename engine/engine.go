@@ -136,6 +136,7 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 		return src.error(err)
 	}
 	s.s.SetText(name, text)
+	s.s.SetWarn(h.Warn)
 	r := &scriptRun{e: s.e, h: h, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -15,6 +15,7 @@ import (
 type NodeBooks struct {
 	Node            *plan.Node
 	RowsIn, RowsOut int64
+	Used            int64 // of aggregations: rows that went into the state
 	Drops           [op.DropReasons]int64
 	StateBytes      int64
 	StateEntries    int64
@@ -81,6 +82,7 @@ func (j *Job) Status() Status {
 		for _, c := range j.books[n.ID] {
 			b.RowsIn += c.RowsIn.Load()
 			b.RowsOut += c.RowsOut.Load()
+			b.Used += c.Used.Load()
 			for r := range b.Drops {
 				b.Drops[r] += c.Drops[r].Load()
 			}
@@ -165,6 +167,13 @@ func (j *Job) account(stopped bool) *Report {
 		}
 		if in != b.RowsIn {
 			r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows of %d", n.Label, b.RowsIn, in))
+		}
+		switch n.Op.(type) {
+		case *plan.GroupAgg, *plan.WindowAgg:
+			if b.RowsIn != b.Used+b.Dropped() {
+				r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows, used %d and dropped %d",
+					n.Label, b.RowsIn, b.Used, b.Dropped()))
+			}
 		}
 		if _, ok := n.Op.(*plan.Calc); ok && b.RowsIn != b.RowsOut+b.Dropped() {
 			r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows, passed on %d and dropped %d",

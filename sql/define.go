@@ -2,6 +2,7 @@ package sql
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -45,6 +46,9 @@ func (s *Session) set(st *ast.Set) (*Result, error) {
 			r.Rows = append(r.Rows, []types.Value{k, all[k]})
 		}
 		return r, nil
+	}
+	if near := catalog.Misspelt(st.Key); near != "" && s.o.Warn != nil {
+		s.o.Warn(fmt.Sprintf("SET '%s': no such key is known; did you mean '%s'?", st.Key, near))
 	}
 	if err := s.cfg.Set(st.Key, st.Value); err != nil {
 		var oe *option.Error

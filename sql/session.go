@@ -71,6 +71,9 @@ func (s *Session) Config() *catalog.Config { return s.cfg }
 // Catalog is what the session's statements have defined.
 func (s *Session) Catalog() *catalog.Catalog { return s.cat }
 
+// SetWarn changes who takes messages that are not errors; nil drops them.
+func (s *Session) SetWarn(warn func(msg string)) { s.o.Warn = warn }
+
 // SetText changes what the positions of the following statements point into. What was defined in
 // an earlier text loses its positions, so that no error points into the wrong one.
 func (s *Session) SetText(file, text string) {

@@ -133,6 +133,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	o.lookup(b)
 	if o.ctx.BatchMode {
 		o.settle(b)
+		o.useRows()
 		o.apply(b, o.rows, o.recs, o.neg)
 		o.count()
 		return nil
@@ -141,6 +142,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	o.ttl.use(o.touched)
 	last := o.rows[len(o.rows)-1]
 	o.settle(b)
+	o.useRows()
 	if err := o.snapshot(); err != nil {
 		return err
 	}
@@ -173,6 +175,13 @@ func (o *Agg) lookup(b *vec.Batch) {
 	o.enc.Encode(o.keyCols, o.rows, nil)
 	o.st.T.Upsert(o.enc, nil, o.recs)
 	o.neg = o.neg[:0]
+}
+
+// useRows books the rows that are about to be added.
+func (o *Agg) useRows() {
+	if o.ctx.Counters != nil {
+		o.ctx.Counters.Used.Add(int64(len(o.rows)))
+	}
 }
 
 // settle counts the rows of the groups, one by one, and leaves out rows that take back what is not

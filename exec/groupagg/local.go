@@ -52,6 +52,7 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 		return nil
 	}
 	o.lookup(b)
+	o.useRows()
 	o.apply(b, o.rows, o.recs, nil)
 	if b.Stamps != nil {
 		o.stamp = b.Stamps[o.rows[len(o.rows)-1]]

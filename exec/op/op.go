@@ -71,7 +71,10 @@ func (r DropReason) String() string { return dropNames[r] }
 // goroutine, read by any.
 type Counters struct {
 	RowsIn, RowsOut atomic.Int64
-	Drops           [DropReasons]atomic.Int64
+	// Used counts, in aggregations, the rows that went into the state: with the drops it makes up
+	// RowsIn when the input has ended.
+	Used  atomic.Int64
+	Drops [DropReasons]atomic.Int64
 	// StateBytes and StateEntries are what the operator holds.
 	StateBytes, StateEntries atomic.Int64
 	// Watermark is the latest one passed on.

@@ -311,10 +311,12 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 	return nil
 }
 
+// drop books the rows of one Process: those kept and those not used.
 func (o *Agg) drop(late, null, none int) {
 	if o.ctx.Counters == nil {
 		return
 	}
+	o.ctx.Counters.Used.Add(int64(len(o.kept)))
 	if late > 0 {
 		o.ctx.Counters.Drop(op.DropLate, late)
 	}

@@ -153,7 +153,7 @@ func (o *Emitting) assign(b *vec.Batch, rows []int32) error {
 		}
 	}
 	o.kept, o.active = o.kept[:0], o.active[:0]
-	late, null := 0, 0
+	late, null, used := 0, 0, 0
 	for _, r := range rows {
 		if valid != nil && !valid.Get(int(r)) {
 			null++
@@ -165,9 +165,12 @@ func (o *Emitting) assign(b *vec.Batch, rows []int32) error {
 		}
 		if !o.place(r, times, starts, stamp) {
 			late++
+			continue
 		}
+		used++
 	}
 	if o.ctx.Counters != nil {
+		o.ctx.Counters.Used.Add(int64(used))
 		o.ctx.Counters.Drop(op.DropLate, late)
 		o.ctx.Counters.Drop(op.DropNullTime, null)
 	}

@@ -143,6 +143,9 @@ func (o *Session) Process(_ int, b *vec.Batch) error {
 		kept++
 	}
 	o.apply(b, kept)
+	if o.ctx.Counters != nil {
+		o.ctx.Counters.Used.Add(int64(kept))
+	}
 	if late > 0 {
 		o.dropLate(late)
 		o.dropIdle()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones must be known on machines that have no zone database
@@ -12,6 +13,9 @@ import (
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 )
+
+// maxParallelism is the largest number of key groups, and so of subtasks, as in Flink.
+const maxParallelism = 32768
 
 // productPrefix starts the keys that are ours: unlike Flink's, unknown ones are refused.
 const productPrefix = "tidemark."
@@ -58,12 +62,34 @@ func (c *Config) Set(key, value string) error {
 		}
 		c.zone = z
 	}
+	if spec.Name == KeyParallelism || spec.Name == KeyMaxParallelism {
+		if n, _ := strconv.Atoi(strings.TrimSpace(value)); n < 1 && !(n == -1 && spec.Name != KeyParallelism) || n > maxParallelism {
+			return &option.Error{Key: key, Msg: fmt.Sprintf("option '%s' cannot be '%s'", key, value),
+				Hint: fmt.Sprintf("write a number from 1 to %d", maxParallelism)}
+		}
+	}
 	if spec.Name == KeyRuntimeMode && strings.EqualFold(value, "automatic") {
 		return &option.Error{Key: key, Msg: "SQL jobs have no automatic runtime mode",
 			Hint: "write streaming or batch"}
 	}
 	c.set[key] = value
 	return nil
+}
+
+// Misspelt returns the known key that an unknown one resembles closely, or "". Unknown keys are kept,
+// as Flink keeps them, so a slip of the pen deserves a word.
+func Misspelt(key string) string {
+	if _, known := keySpec(key); known {
+		return ""
+	}
+	var names []string
+	for _, k := range keys {
+		names = append(names, k.Name)
+	}
+	if near := sqlerr.Nearest(key, names); len(near) > 0 && !strings.HasPrefix(key, productPrefix) {
+		return near[0]
+	}
+	return ""
 }
 
 // unknownKey refuses a misspelt key of our own.

@@ -69,6 +69,7 @@ func (c *checker) tree(n logical.Node) {
 	case *logical.WindowTVF:
 		c.shortForm(n)
 		c.emission(n)
+		c.uneven(n)
 	case *logical.Aggregate:
 		for _, a := range n.Aggs {
 			c.aggregate(a, n.Pos)
@@ -140,6 +141,14 @@ func optionAt(def *ast.CreateTable, key string, other expr.Pos) expr.Pos {
 }
 
 // shortForm finds window functions outside TABLE( ): the text before the call tells.
+// uneven finds windows whose size is no multiple of their step.
+func (c *checker) uneven(n *logical.WindowTVF) {
+	w := n.Window
+	if (w.Kind == plan.Hop || w.Kind == plan.Cumulate) && w.Step > 0 && w.Size%w.Step != 0 {
+		c.add(n.Pos, w.Kind.String()+" whose size is no multiple of its step", "Flink refuses it", "")
+	}
+}
+
 func (c *checker) shortForm(n *logical.WindowTVF) {
 	if n.Pos == (expr.Pos{}) || n.Pos.End > len(c.p.Text) {
 		return

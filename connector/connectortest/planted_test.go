@@ -56,6 +56,9 @@ func TestPlantedFaults(t *testing.T) {
 		connectortest.TestSink(t, connectortest.SinkCase{Rows: insertRows(jsonText), New: newStore(fault)})
 		return
 	}
+	if testing.Short() {
+		t.Skip("SKIPPED: a process for each fault takes a while; run without -short")
+	}
 	for _, p := range planted {
 		t.Run(p.fault, func(t *testing.T) {
 			t.Parallel()

@@ -261,7 +261,7 @@ func TestDatagenSource(t *testing.T) {
 		connectortest.TestSource(t, connectortest.SourceCase{Table: table(sequence...), Rows: rows})
 	})
 	t.Run("slow", func(t *testing.T) {
-		connectortest.TestSource(t, connectortest.SourceCase{Table: table(append(sequence, "number-of-rows", "40", "rows-per-second", "1000")...), Rows: rows[:40]})
+		connectortest.TestSource(t, connectortest.SourceCase{Table: table(append(sequence, "number-of-rows", "40", "rows-per-second", "4000")...), Rows: rows[:40]})
 	})
 }
 

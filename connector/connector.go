@@ -71,7 +71,8 @@ type Factory struct {
 	// missing primary key. May be nil.
 	Check func(t *Table, o option.Values) error
 	// SourceChangelog and SinkChangelog give the row kinds of a table; nil means those of its
-	// format, or insert-only without one.
+	// format, or insert-only without one. A sink of updates by key may get a -U row all the same,
+	// where a filter may not let the new version pass: it is the deletion of the key.
 	SourceChangelog func(t *Table, o option.Values) types.ChangelogMode
 	SinkChangelog   func(t *Table, o option.Values) types.ChangelogMode
 	NewSource       func(SourceConfig) (Source, error) // nil: cannot be read

@@ -1,9 +1,12 @@
 package opt
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/logical"
 	"github.com/tidemark-stream/tidemark/types"
@@ -51,13 +54,28 @@ func prune(n logical.Node, need []bool) (logical.Node, []int) {
 func pruneRead(n *Read, need []bool) (logical.Node, []int) {
 	r := &Read{Scan: n.Scan}
 	to := make([]int, len(n.Cols))
+	changes := givesChanges(n.Scan)
 	for i, c := range n.Cols {
-		if to[i] = -1; need[i] {
+		key := changes && slices.Contains(n.Scan.Table.PrimaryKey, n.Scan.Table.Columns[c].Name)
+		if to[i] = -1; need[i] || key {
 			to[i] = len(r.Cols)
 			r.Cols = append(r.Cols, c)
 		}
 	}
 	return r, to
+}
+
+// givesChanges reports whether the rows of a table may be changes: then its key is read whatever the
+// query asks for, since changes belong to rows by it.
+func givesChanges(s *logical.Scan) bool {
+	t := s.Table.Spec(s.Hints)
+	f := connector.Lookup(t.Connector)
+	if f == nil || f.SourceChangelog != nil {
+		return f != nil
+	}
+	name := cmp.Or(t.Options["value.format"], t.Options["format"])
+	ff := format.Lookup(name)
+	return ff != nil && !ff.Changelog.IsInsertOnly()
 }
 
 func pruneCalc(n *Calc, need []bool) (logical.Node, []int) {

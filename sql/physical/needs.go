@@ -237,7 +237,7 @@ func (b *builder) settleModes() {
 		case *plan.Calc, *plan.Expand, *plan.Union, *plan.WindowTVF:
 			n.Mode = from
 		case *plan.Sink:
-			if !n.needUB && from.Has(types.UpdateBefore) {
+			if !n.needUB && from.Has(types.UpdateBefore) && !b.filteredSince(n.in[0].from) {
 				b.dropUB(n)
 			}
 			n.Mode = n.in[0].from.Mode
@@ -251,6 +251,21 @@ func (b *builder) inputMode(n *node) types.ChangelogMode {
 		return types.InsertOnly
 	}
 	return n.in[0].from.Mode
+}
+
+// filteredSince reports whether a filter may let the old version of a row pass and not the new one:
+// then a sink that takes updates by key needs the -U row too, as the deletion that it is there.
+func (b *builder) filteredSince(n *node) bool {
+	switch o := n.Op.(type) {
+	case *plan.Calc:
+		if from := n.in[0].from; o.Filter != nil && from.Mode.Has(types.UpdateBefore) && !onlyReads(o.Filter, from.UpsertKeys) {
+			return true
+		}
+	case *plan.Expand, *plan.Union, *plan.WindowTVF:
+	default:
+		return false
+	}
+	return slices.ContainsFunc(n.in, func(in input) bool { return b.filteredSince(in.from) })
 }
 
 // dropUB puts an operator before the sink n that takes -U rows away.

@@ -72,7 +72,8 @@ func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format
 }
 
 // row returns the handling of rows that an operator cannot use, for op.Context.BadRow.
-func (d *deadLetters) row(n *plan.Node, books *op.Counters) func(*vec.Batch, int, expr.Pos, error) error {
+// Rows of a source, as they were decoded, are given with the bytes of their record.
+func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) func(*vec.Batch, int, expr.Pos, error) error {
 	t := d.j.tableFor(n)
 	schema := n.Schema
 	if len(n.Inputs) > 0 {
@@ -84,10 +85,18 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters) func(*vec.Batch, int
 		if b.Pos != nil {
 			l.at(b.Origin, b.Pos[row])
 		}
+		names := schema
+		if source != nil {
+			names = source.rawSchema
+			if raw := source.current.record(row); raw != nil {
+				l.raw = raw
+				l.setRecord(raw)
+			}
+		}
 		for i, c := range b.Cols {
 			name := fmt.Sprintf("column %d", i+1)
-			if i < len(schema.Fields) && len(b.Cols) == len(schema.Fields) {
-				name = schema.Fields[i].Name
+			if i < len(names.Fields) && len(b.Cols) == len(names.Fields) {
+				name = names.Fields[i].Name
 			}
 			l.Row[name] = plain(c.Value(row), c.Type)
 		}
@@ -117,8 +126,12 @@ func (e *RowError) Error() string {
 	if e.At != nil {
 		where = place(e.Origin, *e.At)
 	}
-	return fmt.Sprintf("%s: %v; the row is %s; use TRY_CAST or filter such rows, or give the table a dead-letter output ('dead-letter.path' = 'folder/')",
-		where, e.Err, excerpt(text))
+	mend := "mend the record"
+	if e.Pos.End > e.Pos.Start {
+		mend = "use TRY_CAST or filter such rows"
+	}
+	return fmt.Sprintf("%s: %v; the row is %s; %s, or give the table a dead-letter output ('dead-letter.path' = 'folder/')",
+		where, e.Err, excerpt(text), mend)
 }
 
 // Unwrap returns the cause.
@@ -371,7 +384,7 @@ func (o *deadTable) put(l *deadLetter) error {
 			v = l.Reason
 		case "record":
 			switch {
-			case l.Row != nil:
+			case l.raw == nil:
 			case f.Type.IsString():
 				v = string(l.raw)
 			default:

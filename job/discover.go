@@ -190,8 +190,9 @@ func (j *Job) discover(s *sourceShared) {
 func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *op.Counters) (*sourceRun, error) {
 	sh := j.sources[n.ID]
 	r := &sourceRun{sourceShared: sh, env: j.o.Env, counters: books, out: st.outs[n.ID], wm: -1 << 63,
-		now: j.now, badRow: j.dead.row(n, books), badRecord: j.dead.record(src.Table, books),
+		now: j.now, badRecord: j.dead.record(src.Table, books),
 		newDecs: decoders, batchRows: j.o.BatchRows, ordered: j.ordered(), idleAfter: j.o.IdleTimeout}
+	r.badRow = j.dead.row(n, books, r)
 	r.command = st.command
 	sh.runs = append(sh.runs, r)
 	o := sh.options

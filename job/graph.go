@@ -204,7 +204,7 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 				return fmt.Errorf("open table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
 			}
 			t := n.Op.(*plan.Sink).Table
-			if io.Writer, err = castSink(w, t, n.Schema, connector.Lookup(t.Connector).SinkMetadata, j.o.Env, j.dead.row(n, books)); err != nil {
+			if io.Writer, err = castSink(w, t, n.Schema, connector.Lookup(t.Connector).SinkMetadata, j.o.Env, j.dead.row(n, books, nil)); err != nil {
 				return err
 			}
 		}
@@ -221,5 +221,5 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context {
 	return &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
-		BatchMode: j.p.Batch, BadRow: j.dead.row(n, books)}
+		BatchMode: j.p.Batch, BadRow: j.dead.row(n, books, nil)}
 }

@@ -198,7 +198,7 @@ func TestJob_BadRecord(t *testing.T) {
 		t.Fatalf("dead-letter files: %v", files)
 	}
 	text, _ := os.ReadFile(files[0])
-	for _, want := range []string{`"record":"{\"k\": oops"`, `"position":39`, `"split":`, `event time is NULL`} {
+	for _, want := range []string{`"record":"{\"k\": oops"`, `"position":39`, `"split":`, `event time is NULL`, `"record":"{\"k\":3,\"ts\":null}"`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the dead letters lack %s:\n%s", want, text)
 		}

@@ -97,6 +97,7 @@ type sourceRun struct {
 	splits    []*splitRun
 	last      *splitRun                     // chosen last
 	unsorted  bool                          // splits were added
+	current   *splitRun                     // whose rows are being computed
 	done      bool                          // no more splits will come
 	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end

@@ -1,10 +1,12 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -15,7 +17,7 @@ import (
 )
 
 // errNullTime is why a row without event time cannot be used.
-var errNullTime = errors.New("the event time is NULL; filter such records out before, or give the table a dead-letter output")
+var errNullTime = errors.New("the event time is NULL")
 
 // splitRun is a split being read by one subtask: its reader, its decoder, and one decoded batch of
 // which the rows before cursor have gone through the operators.
@@ -252,6 +254,7 @@ func (r *splitRun) decode(ctx context.Context, maxRows int) (bool, error) {
 // project computes the output columns, watermarks and stamps of the decoded rows.
 func (r *splitRun) project() error {
 	s := r.s
+	s.current = r
 	n := r.raw.N
 	bad := map[int]bool{}
 	for _, row := range r.keys.bad { // its record was counted when it was refused
@@ -374,6 +377,31 @@ func (r *splitRun) showPeriodic() bool {
 	}
 	r.shown, r.shownAt = r.wm, now
 	return true
+}
+
+// record returns the bytes that decoded row i came from, nil where they are not at hand.
+func (r *splitRun) record(i int) []byte {
+	c := &r.rec.Chunk
+	switch {
+	case r.chunks == nil || i >= len(r.raw.Pos):
+		return nil
+	case c.Bounds == nil:
+		at := r.raw.Pos[i] - c.Base
+		if at < 0 || at >= int64(len(c.Data)) {
+			return nil
+		}
+		rec := c.Data[at:]
+		if end := bytes.IndexByte(rec, '\n'); end >= 0 {
+			rec = rec[:end]
+		}
+		return bytes.TrimSuffix(rec, []byte{'\r'})
+	}
+	k, ok := slices.BinarySearch(c.Positions, r.raw.Pos[i])
+	if !ok || c.Bounds[k] == format.NullRecord {
+		return nil
+	}
+	b := c.Bounds[k]
+	return c.Data[b.Off : b.Off+b.Len]
 }
 
 // refuseFuture marks rows whose time lies too far beyond the time the system gave the record.

@@ -110,7 +110,8 @@ func (m *Mapping) Original(s ast.Span) ast.Span {
 	if s.IsZero() {
 		return s
 	}
-	return ast.Span{Start: m.original(s.Start, false), End: m.original(s.End, true)}
+	start, end := m.original(s.Start, false), m.original(s.End, true)
+	return ast.Span{Start: start, End: max(start, end)} // an empty span beside an empty value
 }
 
 func (m *Mapping) original(offset int, isEnd bool) int {

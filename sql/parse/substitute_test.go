@@ -66,6 +66,7 @@ func TestMapping(t *testing.T) {
 
 func FuzzSubstitute(f *testing.F) {
 	f.Add("a ${A} b ${B} '${A}' -- ${C}\n", 3, 9)
+	f.Add("0${B}", 3, 9)
 	f.Fuzz(func(t *testing.T, src string, start, end int) {
 		out, m, err := SubstituteMapped(src, map[string]string{"A": "value", "B": ""})
 		if err != nil {

@@ -52,9 +52,7 @@ func (r *Rows) finish(err error) {
 // put hands a copy of b over.
 func (r *Rows) put(ctx context.Context, b *vec.Batch) error {
 	own := vec.NewBatch(r.schema)
-	rows := make([]int32, 0, b.Rows())
-	b.Each(func(i int) { rows = append(rows, int32(i)) })
-	own.Gather(b, rows)
+	own.Gather(b, b.Selected())
 	select {
 	case r.batches <- own:
 		return nil

@@ -166,7 +166,6 @@ type sender struct {
 	keys    []int
 	enc     *state.Encoder // hashes keys as keyed state does, so that a key's subtask owns its state
 	cols    []*vec.Vec
-	all     []int32
 	maxPar  int
 	pool    *batchPool
 	inboxes []*inbox
@@ -184,9 +183,8 @@ func (s *sender) Emit(b *vec.Batch) error {
 	}
 	switch {
 	case s.dist == plan.Broadcast:
-		b.Each(func(i int) { s.rows[0] = append(s.rows[0], int32(i)) })
-		for i := range s.rows[1:] {
-			s.rows[i+1] = append(s.rows[i+1], s.rows[0]...)
+		for i := range s.rows {
+			s.rows[i] = append(s.rows[i], b.Selected()...)
 		}
 	case s.dist == plan.Hash && n > 1:
 		s.route(b)
@@ -196,13 +194,7 @@ func (s *sender) Emit(b *vec.Batch) error {
 			t = s.next % n
 			s.next++
 		}
-		if b.Sel != nil {
-			s.rows[t] = append(s.rows[t], b.Sel...)
-		} else {
-			for i := 0; i < b.N; i++ {
-				s.rows[t] = append(s.rows[t], int32(i))
-			}
-		}
+		s.rows[t] = append(s.rows[t], b.Selected()...)
 	}
 	for t, rows := range s.rows {
 		if len(rows) == 0 {
@@ -226,13 +218,7 @@ func (s *sender) Emit(b *vec.Batch) error {
 
 // route gives each row to the subtask that owns its key group.
 func (s *sender) route(b *vec.Batch) {
-	rows := b.Sel
-	if rows == nil {
-		for len(s.all) < b.N {
-			s.all = append(s.all, int32(len(s.all)))
-		}
-		rows = s.all[:b.N]
-	}
+	rows := b.Selected()
 	s.cols = s.cols[:0]
 	for _, k := range s.keys {
 		s.cols = append(s.cols, b.Cols[k])

@@ -157,8 +157,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 			}
 			snd.inboxes = append(snd.inboxes, ds.in)
 			snd.channel = append(snd.channel, ds.in.addChannel(e.Ordered))
-			ds.channels = append(ds.channels, &channel{to: ds.ops[n.ID], input: input, pool: pool,
-				wm: vec.MinTime, ordered: e.Ordered})
+			ds.channels = append(ds.channels, &channel{to: ds.ops[n.ID], input: input, pool: pool})
 			if pairwise {
 				ds.ops[n.ID].addInput(input, 1)
 			}

@@ -276,12 +276,10 @@ func (r *opRun) prepare() error {
 
 // channel is the receiving end of an exchange.
 type channel struct {
-	to      *opRun
-	input   int
-	sub     int // number among the channels of the input
-	pool    *batchPool
-	wm      int64
-	ordered bool
+	to    *opRun
+	input int
+	sub   int // number among the channels of the input
+	pool  *batchPool
 }
 
 // openOperators opens the chain.

@@ -66,6 +66,33 @@ func (b *Batch) Rows() int {
 	return b.N
 }
 
+// Selected returns the selected positions, in order. The slice is shared: it is only read.
+func (b *Batch) Selected() []int32 {
+	if b.Sel != nil {
+		return b.Sel
+	}
+	return Positions(b.N)
+}
+
+// positions are 0, 1, 2 ...; they are only read.
+var positions = countTo(1 << 14)
+
+func countTo(n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}
+
+// Positions returns 0, 1, 2 ... n-1. The slice is shared: it is only read.
+func Positions(n int) []int32 {
+	if n <= len(positions) {
+		return positions[:n:n]
+	}
+	return countTo(n)
+}
+
 // Kind returns the row kind of position i.
 func (b *Batch) Kind(i int) types.RowKind {
 	if b.Kinds == nil {

@@ -370,39 +370,20 @@ func (s *source) Guarantee() string {
 	return "rows are made again from a position, the same with a seed"
 }
 
+// NewEnumerator implements connector.Source: one split, so that the rows do not depend on the
+// parallelism.
 func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
-	return &enumerator{}, nil
+	return connector.FixedSplits(connector.Split{ID: "rows"}), nil
 }
 
-func (s *source) NewReader(context.Context, int) (connector.Reader, error) { return &reader{s}, nil }
-
-// enumerator gives one split, so that the rows do not depend on the parallelism.
-type enumerator struct{ given bool }
-
-func (e *enumerator) Discover(context.Context) ([]connector.Split, bool, error) {
-	if e.given {
-		return nil, true, nil
-	}
-	e.given = true
-	return []connector.Split{{ID: "rows"}}, true, nil
+func (s *source) NewReader(context.Context, int) (connector.Reader, error) {
+	return connector.OpenFunc(s.open), nil
 }
 
-func (e *enumerator) Known(ids []string) { e.given = len(ids) > 0 }
-
-func (e *enumerator) Close() error { return nil }
-
-type reader struct{ s *source }
-
-func (r *reader) Wake() <-chan struct{} { return nil }
-
-func (r *reader) Commit(context.Context, map[string]connector.Position) error { return nil }
-
-func (r *reader) Close() error { return nil }
-
-func (r *reader) Open(_ context.Context, sp connector.Split) (connector.SplitReader, error) {
+func (s *source) open(_ context.Context, sp connector.Split) (connector.SplitReader, error) {
 	pcg := rand.NewPCG(0, 0)
-	return &splitReader{s: r.s, at: sp.Position.Offset, from: sp.Position.Offset, start: time.Now(), pcg: pcg, rnd: rand.New(pcg),
-		origin: &vec.Origin{Source: r.s.cfg.Table.Name, Split: sp.ID, Unit: "row"}}, nil
+	return &splitReader{s: s, at: sp.Position.Offset, from: sp.Position.Offset, start: time.Now(), pcg: pcg, rnd: rand.New(pcg),
+		origin: &vec.Origin{Source: s.cfg.Table.Name, Split: sp.ID, Unit: "row"}}, nil
 }
 
 type splitReader struct {

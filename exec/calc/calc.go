@@ -93,15 +93,11 @@ func (o *Calc) Open(c *op.Context, out op.Output) (err error) {
 			return err
 		}
 	}
-	if !identity(o.n.Project) {
+	if o.n.Project != nil { // the planner leaves a projection that changes nothing empty
 		o.proj, err = newProjection(c, o.n.Project)
 	}
 	return err
 }
-
-// identity reports whether a projection passes every column on as it is; the planner leaves such
-// a projection empty.
-func identity(es []expr.Expr) bool { return es == nil }
 
 // Process implements op.Operator.
 func (o *Calc) Process(_ int, b *vec.Batch) error {

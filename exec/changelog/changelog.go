@@ -206,17 +206,6 @@ func (o *keyed) Close() error {
 	return nil
 }
 
-func rowsOf(b *vec.Batch) []int32 {
-	if b.Sel != nil {
-		return b.Sel
-	}
-	rows := make([]int32, b.N)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
-
 // rows of a Materialize record: each is its length (4 bytes) and its bytes.
 func eachRow(list []byte, f func(at int, row []byte) bool) {
 	for at := 0; at < len(list); {

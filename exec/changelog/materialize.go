@@ -23,7 +23,7 @@ func NewMaterialize(n *plan.Materialize, in, out types.Schema) (op.Operator, err
 
 // Process implements op.Operator.
 func (o *Materialize) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	o.begin(b, rows)
 	stale := 0
 	for k, i := range rows {

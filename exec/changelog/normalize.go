@@ -25,7 +25,7 @@ func NewNormalize(n *plan.Normalize, in, out types.Schema) (op.Operator, error) 
 
 // Process implements op.Operator.
 func (o *Normalize) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	o.begin(b, rows)
 	stale, same := 0, 0
 	for k, i := range rows {

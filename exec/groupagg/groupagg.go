@@ -160,10 +160,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 
 // lookup finds the records of the rows of b.
 func (o *Agg) lookup(b *vec.Batch) {
-	o.rows = b.Sel
-	if b.Sel == nil {
-		o.rows = vecRows(b.N)
-	}
+	o.rows = b.Selected()
 	n := len(o.rows)
 	if cap(o.recs) < n {
 		o.recs, o.neg = make([]uint32, n, 2*n), make([]bool, n, 2*n)

@@ -93,10 +93,7 @@ func (o *Join) Process(in int, b *vec.Batch) error {
 		return nil
 	}
 	own, other := &o.sides[in], &o.sides[1-in]
-	o.rows = b.Sel
-	if b.Sel == nil {
-		o.rows = positions(b.N)
-	}
+	o.rows = b.Selected()
 	o.lookup(own, other, b)
 	if err := o.padNullKeys(own, in, b); err != nil {
 		return err
@@ -302,27 +299,6 @@ func (o *Join) Close() error {
 	}
 	return nil
 }
-
-// positions returns 0, 1, 2 ... n-1.
-func positions(n int) []int32 {
-	if n <= len(identity) {
-		return identity[:n]
-	}
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = int32(i)
-	}
-	return out
-}
-
-// identity lists the positions of batches without a selection. It is only read.
-var identity = func() []int32 {
-	out := make([]int32, 1<<14)
-	for i := range out {
-		out[i] = int32(i)
-	}
-	return out
-}()
 
 // room returns a slice of n elements, whose values are undefined.
 func room[T any](s []T, n int) []T {

@@ -92,7 +92,7 @@ func (o *All) Process(_ int, b *vec.Batch) error {
 	at := len(o.chunks) - 1
 	chunk := o.chunks[at]
 	from := chunk.N
-	chunk.Gather(&vec.Batch{N: b.N, Cols: b.Cols}, rowsOf(b))
+	chunk.Gather(&vec.Batch{N: b.N, Cols: b.Cols}, b.Selected())
 	for i := from; i < chunk.N; i++ {
 		o.rows = append(o.rows, place{int32(at), int32(i)})
 	}
@@ -171,21 +171,6 @@ func emitRows(out op.Output, tmp, b *vec.Batch, rows []int32) error {
 	return nil
 }
 
-func rowsOf(b *vec.Batch) []int32 {
-	if b.Sel != nil {
-		return b.Sel
-	}
-	return upTo(b.N)
-}
-
-func upTo(n int) []int32 {
-	rows := make([]int32, n)
-	for i := range rows {
-		rows[i] = int32(i)
-	}
-	return rows
-}
-
 // Temporal emits rows in the order of their event time, then of the other keys, as the watermark
 // passes. As in Flink a row is late when one of its time, or a later one, has been emitted: being
 // behind the watermark alone does not make it late.
@@ -224,7 +209,7 @@ func (o *Temporal) time(b *vec.Batch, i int) int64 {
 
 // Process implements op.Operator.
 func (o *Temporal) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	if o.proc {
 		o.rows.Gather(b, rows)
 		return nil

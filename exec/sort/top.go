@@ -209,7 +209,7 @@ func (o *Limit) Process(in int, b *vec.Batch) error {
 	if o.top != nil {
 		return o.top.Process(in, b)
 	}
-	rows := rowsOf(b)
+	rows := b.Selected()
 	n := int64(len(rows))
 	from := min(max(o.n.Offset-o.seen, 0), n)
 	to := n

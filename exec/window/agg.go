@@ -157,14 +157,14 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
-	if err := o.assign(b, rowsOf(b)); err != nil {
+	if err := o.assign(b, b.Selected()); err != nil {
 		return err
 	}
 	if err := o.apply(b); err != nil {
 		return err
 	}
 	if b.Stamps != nil && !o.n.Window.ProcTime {
-		o.levels.note(b, rowsOf(b), o.due())
+		o.levels.note(b, b.Selected(), o.due())
 	}
 	if o.ctx.Counters != nil {
 		o.ctx.Counters.StateBytes.Store(o.mem.Bytes())
@@ -469,32 +469,4 @@ func (o *Agg) count() {
 		}
 		c.StateEntries.Store(int64(n))
 	}
-}
-
-// rowsOf returns the selected positions of b.
-func rowsOf(b *vec.Batch) []int32 {
-	if b.Sel != nil {
-		return b.Sel
-	}
-	return upTo(b.N)
-}
-
-// identity lists the positions 0, 1, 2 ...; it is only read.
-var identity = func() []int32 {
-	out := make([]int32, 1<<16)
-	for i := range out {
-		out[i] = int32(i)
-	}
-	return out
-}()
-
-func upTo(n int) []int32 {
-	if n <= len(identity) {
-		return identity[:n]
-	}
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = int32(i)
-	}
-	return out
 }

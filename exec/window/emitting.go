@@ -100,7 +100,7 @@ func (o *Emitting) Open(c *op.Context, out op.Output) (err error) {
 
 // Process implements op.Operator.
 func (o *Emitting) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	if len(rows) == 0 {
 		return nil
 	}

@@ -86,7 +86,7 @@ func (o *Local) Open(c *op.Context, out op.Output) (err error) {
 
 // Process implements op.Operator.
 func (o *Local) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	if len(rows) == 0 {
 		return nil
 	}

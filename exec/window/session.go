@@ -107,7 +107,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 
 // Process implements op.Operator.
 func (o *Session) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	if len(rows) == 0 {
 		return nil
 	}

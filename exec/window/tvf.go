@@ -53,7 +53,7 @@ func (o *TVF) Open(c *op.Context, out op.Output) (err error) {
 
 // Process implements op.Operator.
 func (o *TVF) Process(_ int, b *vec.Batch) error {
-	rows := rowsOf(b)
+	rows := b.Selected()
 	if len(rows) == 0 {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -77,7 +78,7 @@ func pairs(flag string, list []string) (map[string]string, error) {
 // readScript returns the text of a file, or of standard input for "-".
 func readScript(path string) (string, error) {
 	if path == "-" {
-		b, err := readAll(os.Stdin)
+		b, err := io.ReadAll(os.Stdin)
 		return string(b), err
 	}
 	b, err := os.ReadFile(path)

@@ -28,8 +28,6 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-func readAll(r io.Reader) ([]byte, error) { return io.ReadAll(r) }
-
 func runCommand() *cobra.Command {
 	var s settings
 	var output, profile string

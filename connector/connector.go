@@ -10,6 +10,7 @@ package connector
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 
@@ -225,6 +226,12 @@ type SinkConfig struct {
 	// StaticPartition holds INSERT ... PARTITION (k = v).
 	StaticPartition map[string]string
 	Resolve         func(path string) string
+	// Segments is where an exactly-once sink seals its output; nil where no checkpoints are taken,
+	// in which case such a sink refuses to be made unless it can do without.
+	Segments Segments
+	// Job names the job for ever: what a target remembers of earlier runs is found under it. Node
+	// tells its sinks apart: the same in every run of the same plan.
+	Job, Node string
 	// Stdout and Stderr are where sinks that print write to.
 	Stdout, Stderr Printer
 	// Bad handles a row that the target refuses for what it contains. Never nil.
@@ -264,17 +271,62 @@ type Writer interface {
 	Close() error
 }
 
-// Committable is prepared output, serialisable.
+// Committable is prepared output, serialisable: a few hundred bytes, or a sealed segment.
 type Committable []byte
 
-// Committer makes prepared output visible, in the order given. Committing the same committable
-// again must change nothing.
+// CommitID tells a commit of one sink from all others. The same id always comes with the same
+// committables. Within a lineage checkpoints ascend.
+type CommitID struct {
+	// Lineage is that of the checkpoint; "" where none are taken and Checkpoint counts the epochs
+	// of this process.
+	Lineage    string
+	Checkpoint int64
+}
+
+// Committer makes prepared output visible, in the order given. Committing again, with the same id
+// and committables, must change nothing, also after a crash in the middle of the first time and
+// in another process. Temporary failures are retried inside, as long as ctx lives.
 type Committer interface {
-	Commit(ctx context.Context, cs []Committable) error
+	Commit(ctx context.Context, id CommitID, cs []Committable) error
 	// Abort removes prepared output of a run that did not complete.
 	Abort(ctx context.Context, cs []Committable) error
 	Close() error
 }
+
+// Segments is the place for the output of an epoch of an exactly-once sink, until the checkpoint
+// that it belongs to is complete and the target has taken it. Methods may be called from several
+// goroutines.
+type Segments interface {
+	// Create begins a segment. It lies in memory while it is small, then on disk.
+	Create() (SegmentWriter, error)
+	// Open reads a sealed segment, also in a later process.
+	Open(ctx context.Context, c Committable) (io.ReadCloser, error)
+}
+
+// SegmentWriter writes one segment. It belongs to one goroutine.
+type SegmentWriter interface {
+	io.Writer
+	// Size is the number of bytes written.
+	Size() int64
+	// Seal ends the segment; the committable names it, or holds it whole where it is small.
+	Seal() (Committable, error)
+	// Discard ends it without a trace.
+	Discard() error
+}
+
+// ErrRefused says that a target refuses data for what they are, so that trying again is of no use.
+// Committers bisect what they write down to the rows refused, which go to SinkConfig.Bad.
+var ErrRefused = errors.New("refused by the target")
+
+// Fatal marks an error that no restart can heal: a wrong password, a topic that does not exist.
+// errors.As finds it.
+type Fatal struct{ Err error }
+
+// Error implements error.
+func (f *Fatal) Error() string { return f.Err.Error() }
+
+// Unwrap gives the cause.
+func (f *Fatal) Unwrap() error { return f.Err }
 
 // Finisher is implemented by committers that have something to do when a job that ended by itself
 // has committed everything, also when there was nothing to commit.

@@ -334,6 +334,7 @@ type deadTable struct {
 	committer connector.Committer
 	batch     *vec.Batch
 	schema    types.Schema
+	commits   int64
 }
 
 func (d *deadLetters) openTable(name string) (deadOut, error) {
@@ -410,7 +411,8 @@ func (o *deadTable) sync() error {
 	if err != nil || o.committer == nil || len(cs) == 0 {
 		return err
 	}
-	return o.committer.Commit(ctx, cs)
+	o.commits++
+	return o.committer.Commit(ctx, connector.CommitID{Checkpoint: o.commits}, cs)
 }
 
 func (o *deadTable) close() error {

@@ -104,6 +104,7 @@ type Job struct {
 	// committing is held while prepared output is made visible: epochs and the end of the job
 	// both do so.
 	committing sync.Mutex
+	commits    int64 // guarded by committing
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -300,6 +301,7 @@ func (j *Job) closeAll() error {
 func (j *Job) commit(ctx context.Context) error {
 	j.committing.Lock()
 	defer j.committing.Unlock()
+	j.commits++
 	for _, n := range j.p.Nodes {
 		s := j.sinks[n.ID]
 		if s == nil || s.committer == nil {
@@ -311,7 +313,7 @@ func (j *Job) commit(ctx context.Context) error {
 		if len(cs) == 0 {
 			continue
 		}
-		if err := s.committer.Commit(ctx, cs); err != nil {
+		if err := s.committer.Commit(ctx, connector.CommitID{Checkpoint: j.commits}, cs); err != nil {
 			return fmt.Errorf("commit to table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
 		}
 		s.mu.Lock()

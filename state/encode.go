@@ -75,6 +75,14 @@ func (c keyCol) varies() bool {
 	return c.phys == types.PBytes || c.phys == types.PList || c.phys == types.PRow
 }
 
+// wide is the number of words of a column of fixed width.
+func (c keyCol) wide() int {
+	if c.phys == types.PI128 {
+		return 2
+	}
+	return 1
+}
+
 // Words is the number of words of a key, word 0 included.
 func (l *Layout) Words() int { return l.words }
 

@@ -23,6 +23,10 @@ const (
 	FlagMark = 1 << 57
 	// FlagNew is free for the owner and set in a new record.
 	FlagNew = 1 << 58
+	// flagDirty and flagSaved are of tracked tables: the record is in the list of changed ones;
+	// the saved state has a version of it.
+	flagDirty = 1 << 59
+	flagSaved = 1 << 60
 )
 
 // Records are fixed-width rows of words. Address 0 is never one of a record.

@@ -17,6 +17,7 @@ type Table struct {
 	room   int      // records that still fit before the index grows
 	init0  []uint64 // what the owner's words start with
 	strs   *Blob
+	track  *tracker // nil: changes are not noted
 }
 
 const minSlots = 16
@@ -85,7 +86,12 @@ func (t *Table) rehash(slots int) {
 
 // Upsert finds the records of the encoded keys, adding those that are missing: recs[k] is the
 // record of key sub[k], or of key k where sub is nil.
-func (t *Table) Upsert(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, true) }
+func (t *Table) Upsert(e *Encoder, sub []int32, recs []uint32) {
+	t.probe(e, sub, recs, true)
+	if t.track != nil {
+		t.touch(recs)
+	}
+}
 
 // Find is Upsert without adding: recs[k] is 0 where there is no such key.
 func (t *Table) Find(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, false) }
@@ -328,6 +334,9 @@ func (t *Table) UpsertFrom(o *Table, ids, recs []uint32) {
 		w := o.At(id)[:n]
 		recs[k] = t.lookupFrom(o, w, w, true)
 	}
+	if t.track != nil {
+		t.touch(recs[:len(ids)])
+	}
 }
 
 // lookupFrom looks for the key w, whose long strings are in o's Blob.
@@ -374,6 +383,9 @@ func (t *Table) UpsertLead(o *Table, ids, lead, recs []uint32) {
 		key[0] = key[0]&keyBits&^hashBits | uint64(o.hashOf(key))
 		recs[k] = t.lookupFrom(o, key, key, true)
 	}
+	if t.track != nil {
+		t.touch(recs[:len(ids)])
+	}
 }
 
 // hashOf computes the hash of a key whose long strings are in t's Blob.
@@ -386,6 +398,9 @@ func (t *Table) hashOf(w []uint64) uint32 {
 // Delete removes a record and its key.
 func (t *Table) Delete(rec uint32) {
 	r := t.At(rec)
+	if t.track != nil {
+		t.bury(rec)
+	}
 	slot := r[0]&hashBits<<32 | uint64(rec)
 	i := uint32(r[0]) & t.mask
 	for t.idx[i] != slot {
@@ -416,8 +431,12 @@ func (t *Table) Delete(rec uint32) {
 	t.Free(rec)
 }
 
-// Reset removes all keys and keeps some memory for the next ones.
+// Reset removes all keys and keeps some memory for the next ones. What Changes would have told is
+// forgotten: the owner says itself that the saved state has none of it any more.
 func (t *Table) Reset() {
+	if t.track != nil {
+		t.track.dirty, t.track.gone = t.track.dirty[:0], t.track.gone[:0]
+	}
 	n := t.count
 	t.Records.Reset()
 	if t.strs != nil {

@@ -247,7 +247,7 @@ func (s *store) Delivery() (connector.Delivery, string) {
 	return connector.ExactlyOnce, "in memory"
 }
 
-func (s *store) Commit(_ context.Context, cs []connector.Committable) error {
+func (s *store) Commit(_ context.Context, _ connector.CommitID, cs []connector.Committable) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range cs {
@@ -265,7 +265,7 @@ func (s *store) Commit(_ context.Context, cs []connector.Committable) error {
 
 func (s *store) Abort(_ context.Context, cs []connector.Committable) error {
 	if s.fault == "sink: abort forgets" {
-		s.Commit(context.Background(), cs)
+		s.Commit(context.Background(), connector.CommitID{}, cs)
 	}
 	return nil
 }

@@ -73,6 +73,7 @@ type sink struct {
 	t         testing.TB
 	schema    types.Schema
 	committer connector.Committer // nil: what is flushed is visible
+	ids       map[string]int64    // of commits, by their committables
 }
 
 func (c *SinkCase) open(t testing.TB) *sink {
@@ -193,7 +194,16 @@ func (s *sink) commit(cs []connector.Committable) {
 	if s.committer == nil {
 		return
 	}
-	if err := s.committer.Commit(s.t.Context(), cs); err != nil {
+	// The same committables come with the same id.
+	key := fmt.Sprintf("%q", cs)
+	if s.ids[key] == 0 {
+		if s.ids == nil {
+			s.ids = map[string]int64{}
+		}
+		s.ids[key] = int64(len(s.ids) + 1)
+	}
+	id := connector.CommitID{Lineage: "lineage", Checkpoint: s.ids[key]}
+	if err := s.committer.Commit(s.t.Context(), id, cs); err != nil {
 		s.t.Fatalf("Commit: %v", err)
 	}
 }

@@ -311,7 +311,7 @@ type committer struct {
 }
 
 // Commit implements connector.Committer.
-func (c *committer) Commit(_ context.Context, cs []connector.Committable) error {
+func (c *committer) Commit(_ context.Context, _ connector.CommitID, cs []connector.Committable) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	dirs := map[string]bool{}

@@ -102,7 +102,7 @@ func TestSink_CommitTwiceAndAbort(t *testing.T) {
 	}
 	c, err := s.NewCommitter(ctx)
 	must(t, err)
-	must(t, c.Commit(ctx, cs), c.Commit(ctx, cs))
+	must(t, c.Commit(ctx, connector.CommitID{Checkpoint: 1}, cs), c.Commit(ctx, connector.CommitID{Checkpoint: 1}, cs))
 	var dirs []string
 	for _, f := range files(t, dir) {
 		dirs = append(dirs, filepath.Dir(f))
@@ -130,7 +130,7 @@ func TestSink_OverwriteReplacesAlsoWithNothing(t *testing.T) {
 	must(t, w.Write(ctx, rows("x")))
 	cs, err := w.Prepare(ctx)
 	must(t, err)
-	must(t, c.Commit(ctx, cs), w.Close())
+	must(t, c.Commit(ctx, connector.CommitID{Checkpoint: 1}, cs), w.Close())
 	if got := files(t, dir); len(got) != 1 || got[0] == "part-old-0-0" {
 		t.Errorf("after one row: %v", got)
 	}

@@ -4,9 +4,11 @@
 package op
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -35,6 +37,34 @@ type ProcTimer interface {
 	ProcTime(nowMs int64) error
 	// NextProcTime is when the operator wants to be called, or vec.MaxTime.
 	NextProcTime() int64
+}
+
+// Stateful is implemented by operators that remember something between batches. All calls come
+// between two batches. State that belongs to a key is entries of the States, in the key group of
+// the key (state.KeyGroup of its frozen hash), which may move to another subtask; the rest, such as
+// the watermark reached, is the head, small and written whole each time.
+type Stateful interface {
+	// States describes the keyed states, the same ones in each run of a plan, in an order in which
+	// they can be restored. At most 256. Called before Open too.
+	States() []state.Spec
+	// Freeze adds to d what changed in the keyed states since the last call or, the first time,
+	// since Restore or Open. Several calls may come between two checkpoints.
+	Freeze(d *state.Delta) error
+	// Dirty is about how many bytes Freeze would add.
+	Dirty() int
+	// Head appends what else there is to dst.
+	Head(dst []byte) ([]byte, error)
+	// Restore is called after Open and before all other calls where the job goes on from a
+	// checkpoint: with the saved entries of the subtask's key groups, and the heads of all
+	// subtasks that there were (by subtask, which may be more or fewer than now). A deadline
+	// that has passed meanwhile is met at the next Watermark or ProcTime.
+	Restore(saved state.Saved, heads [][]byte) error
+}
+
+// Flusher is implemented by operators that hold rows back for a while for the sake of speed, such
+// as local aggregations. Flush emits them; it is called before a checkpoint.
+type Flusher interface {
+	Flush() error
 }
 
 // Output takes what an operator emits. A batch given to Emit is the emitter's again when Emit
@@ -103,4 +133,15 @@ type Context struct {
 	BatchRows int
 	// BatchMode is execution.runtime-mode = batch.
 	BatchMode bool
+	// Saves says that checkpoints are taken, so that Stateful operators must note what changes.
+	Saves bool
+}
+
+// CheckGroup panics where a key group is not one that the subtask owns: its entries would be lost
+// when the job goes on.
+func (c *Context) CheckGroup(group int) {
+	if lo, hi := state.Groups(c.Subtask, c.MaxParallelism, c.Parallelism); group < lo || group >= hi {
+		panic(fmt.Sprintf("BUG: subtask %d of %d of node %d keeps state of key group %d", c.Subtask, c.Parallelism,
+			c.NodeID, group))
+	}
 }

@@ -1,0 +1,56 @@
+package state
+
+import "fmt"
+
+// Codec turns what a record of a table holds besides its key into bytes and back.
+type Codec interface {
+	// AppendValue appends the value of a record.
+	AppendValue(dst []byte, rec uint32) []byte
+	// LoadValue fills a record that has its key and the initial words from a value of
+	// AppendValue.
+	LoadValue(rec uint32, value []byte) error
+}
+
+// Keeper saves and restores the records of a tracked table: each is an entry of a keyed state.
+type Keeper struct {
+	// State is the index in the operator's States, MaxParallelism the number of key groups.
+	State, MaxParallelism int
+	// Prefix stands before the keys of this table: several tables share a state, for instance the
+	// end of a slice.
+	Prefix []byte
+	Codec  Codec
+	// Check panics where a key group does not belong to the subtask; see op.Context.CheckGroup.
+	Check func(group int)
+}
+
+// Freeze adds the changes of t since the last time to d.
+func (k *Keeper) Freeze(t *Table, d *Delta) {
+	var key []byte
+	t.Changes(func(rec uint32) {
+		g := KeyGroup(t.Hash(rec), k.MaxParallelism)
+		k.Check(g)
+		buf := d.BeginPut(k.State, g)
+		buf = t.AppendKey(append(buf, k.Prefix...), rec)
+		end := len(buf)
+		d.EndPut(k.Codec.AppendValue(buf, rec), end)
+	}, func(hash uint32, gone []byte) {
+		key = append(append(key[:0], k.Prefix...), gone...)
+		d.Delete(k.State, KeyGroup(hash, k.MaxParallelism), key)
+	})
+}
+
+// Load adds one saved entry, whose key has no prefix any more, to t.
+func (k *Keeper) Load(t *Table, key, value []byte) error {
+	rec, rest, err := t.UpsertKey(key, 0)
+	if err == nil && len(rest) > 0 {
+		err = errKey
+	}
+	if err == nil {
+		err = k.Codec.LoadValue(rec, value)
+	}
+	if err != nil {
+		return fmt.Errorf("entry %x: %w", key, err)
+	}
+	t.Saved(rec)
+	return nil
+}

@@ -109,3 +109,72 @@ func DecodeValue(src []byte, v *vec.Vec, i int) []byte {
 	}
 	panic(fmt.Sprintf("BUG: encoded value of %s", v.Type))
 }
+
+// CheckValue reads over the value of type t at the start of src as DecodeValue would, and reports
+// whether that is one: for bytes that come from a file.
+func CheckValue(src []byte, t types.Type) (rest []byte, ok bool) {
+	if len(src) == 0 || src[0] > 1 {
+		return nil, false
+	}
+	null := src[0] == 0
+	src = src[1:]
+	if null {
+		return src, true
+	}
+	le := binary.LittleEndian
+	switch p := t.Phys(); p {
+	case types.PBool:
+		return cut(src, 1)
+	case types.PI32, types.PF32:
+		return cut(src, 4)
+	case types.PI64, types.PF64:
+		return cut(src, 8)
+	case types.PI128:
+		return cut(src, 16)
+	case types.PBytes:
+		if len(src) < 4 {
+			return nil, false
+		}
+		return cut(src[4:], uint64(le.Uint32(src)))
+	case types.PList:
+		if len(src) < 4 || uint64(le.Uint32(src)) > uint64(len(src)) {
+			return nil, false
+		}
+		n := le.Uint32(src)
+		src = src[4:]
+		for _, kid := range elements(t) {
+			for range n {
+				if src, ok = CheckValue(src, kid); !ok {
+					return nil, false
+				}
+			}
+		}
+		return src, true
+	case types.PRow:
+		for _, f := range t.Fields {
+			if src, ok = CheckValue(src, f.Type); !ok {
+				return nil, false
+			}
+		}
+		return src, true
+	}
+	return nil, false
+}
+
+func cut(b []byte, n uint64) ([]byte, bool) {
+	if n > uint64(len(b)) {
+		return nil, false
+	}
+	return b[n:], true
+}
+
+// elements are the types of a list's children, as vec.Init makes them.
+func elements(t types.Type) []types.Type {
+	switch t.Kind {
+	case types.Map:
+		return []types.Type{*t.Key, *t.Elem}
+	case types.Multiset:
+		return []types.Type{*t.Elem, types.IntType.NotNull()}
+	}
+	return []types.Type{*t.Elem}
+}

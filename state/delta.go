@@ -126,6 +126,9 @@ func EachChange(b []byte, f func(c Change) error) error {
 		if k+v > uint64(len(b)) || c.Kind < ChangePut || c.Kind > ChangeDeletePrefix {
 			return errDelta
 		}
+		if c.Kind != ChangePut && v > 0 || c.Kind == ChangeDeletePrefix && k == 0 {
+			return errDelta
+		}
 		c.Key, c.Value = b[:k:k], b[k:k+v:k+v]
 		b = b[k+v:]
 		if err := f(c); err != nil {

@@ -27,10 +27,11 @@ type Keeper struct {
 func (k *Keeper) Freeze(t *Table, d *Delta) {
 	var key []byte
 	t.Changes(func(rec uint32) {
-		g := KeyGroup(t.Hash(rec), k.MaxParallelism)
+		var hash uint32
+		key, hash = t.SavedKey(append(key[:0], k.Prefix...), rec)
+		g := KeyGroup(hash, k.MaxParallelism)
 		k.Check(g)
-		buf := d.BeginPut(k.State, g)
-		buf = t.AppendKey(append(buf, k.Prefix...), rec)
+		buf := append(d.BeginPut(k.State, g), key...)
 		end := len(buf)
 		d.EndPut(k.Codec.AppendValue(buf, rec), end)
 	}, func(hash uint32, gone []byte) {

@@ -18,6 +18,7 @@ type Table struct {
 	init0  []uint64 // what the owner's words start with
 	strs   *Blob
 	track  *tracker // nil: changes are not noted
+	reader *keyReader
 }
 
 const minSlots = 16

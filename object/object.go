@@ -1,12 +1,16 @@
 // Package object is the contract of object stores: where checkpoints live, and where files are
 // read from and written to besides the local disk. Implementations: Local in this package, and S3
-// in package object/s3.
+// in package object/s3; Open finds the one for a location. Package objecttest is the suite that
+// each of them passes.
 package object
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"path"
+	"strings"
 )
 
 // ErrNotFound is returned for an object that does not exist.
@@ -35,14 +39,16 @@ type Store interface {
 	// PutFile writes an object with the content of a local file that nobody changes any more.
 	// A local store may link it.
 	PutFile(ctx context.Context, name, path string) error
-	// Get returns n bytes of an object from offset on, or all from there with n < 0.
+	// Get returns n bytes of an object from offset on, or all from there with n < 0. An object
+	// that has less is an error (io.ErrUnexpectedEOF).
 	Get(ctx context.Context, name string, offset, n int64) ([]byte, error)
 	// GetFile writes an object to a local file that does not exist. A local store may link it.
 	GetFile(ctx context.Context, name, path string) error
 	// Open streams an object from offset on.
 	Open(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
-	// List returns the objects whose names begin with prefix, in the order of names.
+	// List returns the objects whose names begin with prefix, in the order of names (by bytes).
 	List(ctx context.Context, prefix string) ([]Info, error)
+	// Stat describes an object, ErrNotFound if there is none.
 	Stat(ctx context.Context, name string) (Info, error)
 	// Delete removes objects; those that do not exist are no error.
 	Delete(ctx context.Context, names ...string) error
@@ -50,4 +56,53 @@ type Store interface {
 	Requests() int64
 	// String is where the store is, for people.
 	String() string
+}
+
+// Locker is a store that can exclude other processes by itself, until the lock is closed or the
+// process ends.
+type Locker interface {
+	// Lock takes the lock of a name; note is what others are told of its owner. A *LockedError
+	// says that another has it.
+	Lock(ctx context.Context, name, note string) (io.Closer, error)
+}
+
+// LockedError says that someone has the lock.
+type LockedError struct {
+	Note string // of the owner
+}
+
+// Error implements error.
+func (e *LockedError) Error() string {
+	if e.Note == "" {
+		return "locked by another process"
+	}
+	return "locked by " + e.Note
+}
+
+// CheckName refuses names that are not relative, or that leave the root of their store.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("an object needs a name")
+	case strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\\x00"):
+		return fmt.Errorf("object name %q: it is relative, with slashes between its parts", name)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." {
+			return fmt.Errorf("object name %q: no part of it may be empty, . or ..", name)
+		}
+	}
+	return nil
+}
+
+// CheckPrefix refuses prefixes of names that CheckName would refuse.
+func CheckPrefix(prefix string) error {
+	if prefix == "" {
+		return nil
+	}
+	dir, _ := path.Split(prefix)
+	if dir == "" {
+		return CheckName(prefix + "x")
+	}
+	return CheckName(dir + "x")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/internal/show"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/plan"
-	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -23,48 +23,73 @@ type rowPrinter interface {
 	close() error
 }
 
-// newRowPrinter chooses how the rows of j are printed. A result that is updated is folded and
-// printed when the job ends by itself; when it does not end, every change is printed with its
-// kind, as with --output changelog.
+// How the rows of a bare SELECT are printed; auto chooses.
+const (
+	outputAuto      = "auto"
+	outputLive      = "live"
+	outputTable     = "table"
+	outputChangelog = "changelog"
+	outputJSON      = "json"
+	outputCSV       = "csv"
+)
+
+var outputs = []string{outputAuto, outputLive, outputTable, outputChangelog, outputJSON, outputCSV}
+
+// outputFor chooses how the rows of j are printed. What --output says comes first, then the
+// result mode that Flink's SQL client knows: table, changelog, or tableau, which prints rows as
+// they come. Otherwise a result that changes is a live table on a terminal; elsewhere it is printed
+// when the job ends by itself, and as changes when it does not.
+func (v *view) outputFor(j *engine.Run) string {
+	updates := !j.Select.Mode.IsInsertOnly()
+	output := v.output
+	if output == outputAuto {
+		output = outputTable
+		switch mode := j.Config.All()[catalog.KeyResultMode]; {
+		case strings.EqualFold(mode, "changelog"):
+			output = outputChangelog
+		case strings.EqualFold(mode, "tableau"):
+			if !j.Plan.Batch {
+				output = outputChangelog
+			}
+		case v.screen != nil && (updates || !j.Bounded):
+			output = outputLive
+		}
+	}
+	if output == outputTable && updates && !j.Bounded {
+		output = outputChangelog
+	}
+	return output
+}
+
+// newRowPrinter returns what prints the rows of j.
 func newRowPrinter(v *view, j *engine.Run) (rowPrinter, error) {
 	s := j.Select.Schema
 	updates := !j.Select.Mode.IsInsertOnly()
-	output := v.output
-	if mode := j.Config.Get("sql-client.execution.result-mode"); output == "table" && strings.EqualFold(mode, "changelog") {
-		output = "changelog"
+	text, err := print.NewText(s, j.Config.Env())
+	if err != nil {
+		return nil, err
 	}
-	if updates && !j.Bounded && output == "table" {
-		output = "changelog"
-	}
+	output := v.outputFor(j)
 	var out rowPrinter
 	switch output {
-	case "json", "csv":
+	case outputJSON, outputCSV:
 		opts := option.Of(nil, format.Lookup(output).Options)
 		enc, err := format.Lookup(output).NewEncoder(format.EncoderConfig{Schema: s, Options: opts})
 		if err != nil {
 			return nil, err
 		}
-		out = &encodedPrinter{v: v, enc: enc, kinds: updates && !j.Bounded, json: output == "json"}
+		out = &encodedPrinter{v: v, enc: enc, kinds: updates && !j.Bounded, json: output == outputJSON}
+	case outputChangelog:
+		return &tablePrinter{text: text, kinds: true, table: show.NewTable(v.stdout, s, "op")}, nil
 	default:
-		text, err := print.NewText(s, j.Config.Env())
-		if err != nil {
-			return nil, err
-		}
-		t := &tablePrinter{text: text}
-		if output == "changelog" {
-			t.kinds = true
-			t.table = show.NewTable(v.stdout, s, "op")
-		} else {
-			t.table = show.NewTable(v.stdout, s)
+		t := &tablePrinter{text: text, table: show.NewTable(v.stdout, s)}
+		if output == outputLive {
+			return newLivePrinter(v, j, t), nil
 		}
 		out = t
 	}
-	if updates && j.Bounded && output != "changelog" {
-		text, err := print.NewText(s, j.Config.Env())
-		if err != nil {
-			return nil, err
-		}
-		return newFold(s, j.Select, text, out), nil
+	if updates && j.Bounded {
+		return &foldPrinter{out: out, result: resultOf(j, text)}, nil
 	}
 	return out, nil
 }
@@ -81,19 +106,12 @@ func (p *tablePrinter) rows(b *vec.Batch) error {
 	cols := p.text.Columns(b)
 	var err error
 	b.Each(func(i int) {
-		var cells []string
+		row := cells(cols, i)
 		if p.kinds {
-			cells = append(cells, b.Kind(i).String())
-		}
-		for _, c := range cols {
-			if c.IsNull(i) {
-				cells = append(cells, "NULL")
-				continue
-			}
-			cells = append(cells, string(c.Bytes(i)))
+			row = append([]string{b.Kind(i).String()}, row...)
 		}
 		if err == nil {
-			err = p.table.Add(cells)
+			err = p.table.Add(row)
 		}
 	})
 	if p.since.IsZero() {
@@ -150,124 +168,39 @@ func (p *encodedPrinter) printed() int64 { return 0 }
 
 func (p *encodedPrinter) close() error { return nil }
 
-// fold keeps what a changelog adds up to and prints it in the end, in the order in which rows
-// first appeared.
-type fold struct {
-	out   rowPrinter
-	keep  *vec.Batch
-	keys  []int // of an upsert changelog; nil: rows are found by all their values
-	text  *print.Text
-	at    map[string][]int32 // live rows of keep
-	live  map[int32]bool
-	key   []byte
-	fresh []int32 // rows of the batch that are kept
-}
-
-func newFold(s types.Schema, n *plan.Node, text *print.Text, out rowPrinter) *fold {
-	var keys []int
-	if !n.Mode.Has(types.UpdateBefore) && len(n.UpsertKeys) > 0 {
-		keys = n.UpsertKeys[0]
+// resultOf returns what keeps the result of j. That of ORDER BY with LIMIT, which comes as changes
+// of the rows that belong to it, is shown in its order.
+func resultOf(j *engine.Run, text *print.Text) *result {
+	r := newResult(j.Select, text)
+	for _, n := range j.Plan.Nodes {
+		sink, ok := n.Op.(*plan.Sink)
+		if !ok || !sink.Collect || !r.finds {
+			continue
+		}
+		if sort, ok := j.Plan.Nodes[n.Inputs[0].From].Op.(*plan.Sort); ok {
+			r.order = sort.Keys
+		}
 	}
-	return &fold{out: out, keep: vec.NewBatch(s), text: text, keys: keys, at: map[string][]int32{}, live: map[int32]bool{}}
+	return r
 }
 
-func (f *fold) rows(b *vec.Batch) error {
-	cols := f.text.Columns(b)
-	f.fresh = f.fresh[:0]
-	b.Each(func(i int) {
-		f.key = f.key[:0]
-		for k, c := range cols {
-			if f.keys != nil && !contains(f.keys, k) {
-				continue
-			}
-			if c.IsNull(i) {
-				f.key = append(f.key, 0, 1)
-				continue
-			}
-			f.key = append(append(f.key, c.Bytes(i)...), 0, 2)
-		}
-		key := string(f.key)
-		rows := f.at[key]
-		if b.Kind(i).Retracts() || f.keys != nil && len(rows) > 0 {
-			if n := len(rows); n > 0 {
-				delete(f.live, rows[n-1])
-				rows = rows[:n-1]
-				f.at[key] = rows
-			}
-		}
-		if b.Kind(i).Retracts() {
-			return
-		}
-		at := int32(f.keep.N + len(f.fresh))
-		f.at[key] = append(rows, at)
-		f.live[at] = true
-		f.fresh = append(f.fresh, int32(i))
-	})
-	plain := vec.Batch{N: b.N, Cols: b.Cols}
-	f.keep.Gather(&plain, f.fresh)
-	f.compact()
+// foldPrinter prints what a changelog adds up to when the job has ended.
+type foldPrinter struct {
+	out    rowPrinter
+	result *result
+}
+
+func (p *foldPrinter) rows(b *vec.Batch) error {
+	p.result.rows(b, 0)
 	return nil
 }
 
-// compact drops dead rows when they outnumber the live ones.
-func (f *fold) compact() {
-	if f.keep.N < 4096 || len(f.live)*2 > f.keep.N {
-		return
-	}
-	s := types.Schema{}
-	for _, c := range f.keep.Cols {
-		s.Fields = append(s.Fields, types.Field{Type: c.Type})
-	}
-	next := vec.NewBatch(s)
-	moved := make(map[int32]int32, len(f.live))
-	var keep []int32
-	for i := range int32(f.keep.N) {
-		if f.live[i] {
-			moved[i] = int32(len(keep))
-			keep = append(keep, i)
-		}
-	}
-	next.Gather(f.keep, keep)
-	for k, rows := range f.at {
-		if len(rows) == 0 {
-			delete(f.at, k)
-			continue
-		}
-		for i, r := range rows {
-			rows[i] = moved[r]
-		}
-	}
-	f.live = make(map[int32]bool, next.N)
-	for i := range int32(next.N) {
-		f.live[i] = true
-	}
-	f.keep = next
-}
-
-func contains(list []int, x int) bool {
-	for _, y := range list {
-		if x == y {
-			return true
-		}
-	}
-	return false
-}
-
 // printed is 0: what a failed job adds up to is not a result.
-func (f *fold) printed() int64 { return 0 }
+func (p *foldPrinter) printed() int64 { return 0 }
 
-func (f *fold) close() error {
-	b := *f.keep
-	b.Sel = make([]int32, 0, len(f.live))
-	for i := range int32(f.keep.N) {
-		if f.live[i] {
-			b.Sel = append(b.Sel, i)
-		}
+func (p *foldPrinter) close() error {
+	if err := p.result.each(p.out.rows); err != nil {
+		return err
 	}
-	if len(b.Sel) > 0 {
-		if err := f.out.rows(&b); err != nil {
-			return err
-		}
-	}
-	return f.out.close()
+	return p.out.close()
 }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,10 @@ import (
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
+
+const outputUsage = `how the rows of a SELECT are printed: live (a table that changes in its place, on a terminal),
+table, changelog, json or csv; auto is live for results that change and for jobs that do not
+end, if standard output is a terminal`
 
 func runCommand() *cobra.Command {
 	var s settings
@@ -54,12 +59,12 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return s.run(c.Context(), args[0], text, output, quiet)
+			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet})
 		},
 	}
 	s.flags(c)
 	c.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile in pprof's format to `FILE`")
-	c.Flags().StringVarP(&output, "output", "o", "table", "how rows are printed: table, json, csv or changelog")
+	c.Flags().StringVarP(&output, "output", "o", outputAuto, outputUsage)
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
 	return c
 }
@@ -75,29 +80,25 @@ func sqlCommand() *cobra.Command {
 			if text == "" {
 				return fmt.Errorf("give the SQL with -e 'SELECT ...', or run a file with tidemark run FILE.sql")
 			}
-			return s.run(c.Context(), "line", text, output, true)
+			return s.run(c.Context(), "line", text, &view{output: output, quiet: true, header: true})
 		},
 	}
 	s.flags(c)
 	c.Flags().StringVarP(&text, "execute", "e", "", "the SQL")
-	c.Flags().StringVarP(&output, "output", "o", "table", "how rows are printed: table, json, csv or changelog")
+	c.Flags().StringVarP(&output, "output", "o", outputAuto, outputUsage)
 	return c
 }
 
 // run runs a script with everything that a person sees.
-func (s *settings) run(ctx context.Context, name, text, output string, quiet bool) error {
+func (s *settings) run(ctx context.Context, name, text string, v *view) error {
 	o, err := s.engineOptions()
 	if err != nil {
 		return err
 	}
-	v := &view{output: output, quiet: quiet, line: show.NewLine(os.Stderr), file: name}
-	switch output {
-	case "table", "json", "csv", "changelog":
-	default:
-		return fmt.Errorf("--output cannot be '%s'; it is one of table, json, csv, changelog", output)
+	v.file = name
+	if err := v.open(); err != nil {
+		return err
 	}
-	v.stdout = &lines{w: v.line.Writer(os.Stdout)}
-	v.stderr = &lines{w: v.line.Writer(os.Stderr)}
 	o.Stdout, o.Stderr = v.stdout, v.stderr
 	// Ctrl-C stops jobs cleanly; a second one ends the process at once.
 	jobs := context.WithoutCancel(ctx)
@@ -139,14 +140,37 @@ func (l *lines) Write(p []byte) (int, error) {
 // view is what a person sees of a script's run.
 type view struct {
 	output         string
-	quiet          bool
+	quiet          bool // no progress and no account
+	header         bool // live tables have a status line
 	file           string
+	screen         *show.Screen // nil: standard output is no terminal
 	line           *show.Line
 	stdout, stderr *lines
 	mu             sync.Mutex
 	jobs           []*engine.Run
 	printers       map[*engine.Run]rowPrinter
 	stopped        bool
+}
+
+// open finds out where rows and messages go.
+func (v *view) open() error {
+	if !slices.Contains(outputs, v.output) {
+		return fmt.Errorf("--output cannot be '%s'; it is one of %s", v.output, strings.Join(outputs, ", "))
+	}
+	v.line = show.NewLine(os.Stderr)
+	v.screen = show.NewScreen(os.Stdout)
+	stdout, stderr := v.line.Writer(os.Stdout), v.line.Writer(os.Stderr)
+	switch {
+	case v.screen != nil:
+		stdout = v.screen.Writer(stdout)
+		if v.line.InPlace() {
+			stderr = v.screen.Writer(stderr)
+		}
+	case v.output == outputLive:
+		return fmt.Errorf("--output live draws on a terminal, which standard output is not; use changelog, table, json or csv")
+	}
+	v.stdout, v.stderr = &lines{w: stdout}, &lines{w: stderr}
+	return nil
 }
 
 // stopWithin is how long jobs may take to stop cleanly. Beyond it something blocks that cannot be
@@ -276,11 +300,21 @@ func (v *view) started(j *engine.Run) {
 			return
 		}
 		v.printers[j] = p
+		if p, ok := p.(*livePrinter); ok {
+			v.screen.Add(p)
+			go v.watchLive(j, p)
+			return
+		}
 	}
 	go v.watch(j)
 }
 
-func (v *view) rows(j *engine.Run, b *vec.Batch) error { return v.printers[j].rows(b) }
+func (v *view) rows(j *engine.Run, b *vec.Batch) error {
+	v.mu.Lock()
+	p := v.printers[j]
+	v.mu.Unlock()
+	return p.rows(b)
+}
 
 // watch shows the progress of j until it ends.
 func (v *view) watch(j *engine.Run) {
@@ -292,8 +326,8 @@ func (v *view) watch(j *engine.Run) {
 		case <-j.Done():
 			return
 		case <-t.C:
-			if v.quiet {
-				continue
+			if v.quiet || v.line.InPlace() && v.screen != nil && v.screen.Busy() {
+				continue // or a live table has the place
 			}
 			s := j.Status()
 			v.line.Set(progress(s, last))
@@ -345,6 +379,9 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 	v.mu.Lock()
 	p := v.printers[j]
 	v.mu.Unlock()
+	if p, ok := p.(*livePrinter); ok {
+		v.screen.Remove(p)
+	}
 	if p != nil && (err == nil || p.printed() > 0) {
 		if e := p.close(); e != nil && err == nil {
 			v.warn(e.Error())

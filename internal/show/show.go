@@ -39,7 +39,7 @@ func NewTable(w io.Writer, s types.Schema, before ...string) *Table {
 		t.right = append(t.right, f.Type.IsNumeric())
 	}
 	for _, n := range t.names {
-		t.widths = append(t.widths, width(n))
+		t.widths = append(t.widths, Width(n))
 	}
 	return t
 }
@@ -104,7 +104,7 @@ func (t *Table) Close() error {
 // widen makes the columns as wide as row needs: numbers whole, text up to maxCell.
 func (t *Table) widen(row []string) {
 	for i, c := range row {
-		n := width(clean(c))
+		n := Width(clean(c))
 		if !t.right[i] {
 			n = min(n, maxCell)
 		}
@@ -126,10 +126,10 @@ func (t *Table) print(cells []string) error {
 	t.widen(cells) // a longer value later moves the edges, but is not cut
 	for i, c := range cells {
 		c = clean(c)
-		n := width(c)
+		n := Width(c)
 		if n > t.widths[i] {
 			c = cut(c, t.widths[i])
-			n = width(c)
+			n = Width(c)
 		}
 		pad := strings.Repeat(" ", max(0, t.widths[i]-n))
 		if t.right[i] {
@@ -145,7 +145,7 @@ func (t *Table) print(cells []string) error {
 
 // clean makes control characters visible, so that one row stays one line.
 func clean(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) < 0 {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError }) < 0 {
 		return s
 	}
 	q := strconv.Quote(s)
@@ -166,7 +166,8 @@ func cut(s string, n int) string {
 	return b.String() + "\u2026"
 }
 
-func width(s string) int {
+// Width is the number of cells that s takes in a terminal.
+func Width(s string) int {
 	n := 0
 	for _, r := range s {
 		n += runeWidth(r)
@@ -275,11 +276,11 @@ type Line struct {
 // NewLine returns a progress line on f.
 func NewLine(f *os.File) *Line { return &Line{f: f, tty: IsTerminal(f)} }
 
-// IsTerminal reports whether f is a terminal.
-func IsTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-}
+// IsTerminal reports whether f is a terminal that lines can be drawn over on.
+func IsTerminal(f *os.File) bool { return os.Getenv("TERM") != "dumb" && isTerminal(f) }
+
+// InPlace reports whether the line is drawn over itself.
+func (l *Line) InPlace() bool { return l.tty }
 
 // Every is how often Set is worth calling.
 func (l *Line) Every() time.Duration {
@@ -297,7 +298,8 @@ func (l *Line) Set(s string) {
 		fmt.Fprintln(l.f, s)
 		return
 	}
-	if n := columns(l.f) - 1; utf8.RuneCountInString(s) > n {
+	cols, _, _ := size(l.f)
+	if n := cols - 1; utf8.RuneCountInString(s) > n {
 		s = cut(s, n)
 	}
 	fmt.Fprint(l.f, "\r\x1b[2K"+s)

@@ -4,5 +4,10 @@ package show
 
 import "os"
 
-// columns is the width of the terminal f.
-func columns(*os.File) int { return 100 }
+// size is the size of the terminal f, which is not known here.
+func size(*os.File) (cols, rows int, ok bool) { return 100, 24, false }
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

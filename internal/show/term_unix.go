@@ -8,10 +8,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columns is the width of the terminal f.
-func columns(f *os.File) int {
-	if ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && ws.Col > 0 {
-		return int(ws.Col)
+// size is the size of the terminal f in cells. Terminals that do not know theirs, such as serial
+// lines, are taken for 80 by 24; ok is false where f is no terminal.
+func size(f *os.File) (cols, rows int, ok bool) {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 80, 24, false
 	}
-	return 100
+	cols, rows = int(ws.Col), int(ws.Row)
+	if cols == 0 {
+		cols = 80
+	}
+	if rows == 0 {
+		rows = 24
+	}
+	return cols, rows, true
+}
+
+func isTerminal(f *os.File) bool {
+	_, _, ok := size(f)
+	return ok
 }

@@ -41,11 +41,7 @@ func (s *Set) compile(c *plan.AggCall, in types.Schema) (output, error) {
 	}
 	switch {
 	case c.Distinct && c.Fn != "MIN" && c.Fn != "MAX":
-		var ts []types.Type
-		for _, col := range cols {
-			ts = append(ts, in.Fields[col].Type.WithoutAttr())
-		}
-		src.v, src.bit = s.valuesOf(cols, ts, notNull, c.Filter)
+		src.v, src.bit = s.valuesOf(in, cols, notNull, c.Filter)
 		if src.bit >= maxFilters {
 			return nil, fmt.Errorf("more than %d different FILTERs over one DISTINCT are not supported yet",
 				maxFilters)
@@ -267,7 +263,7 @@ func (f *source) heap(max bool) output {
 	if t.Nullable {
 		notNull = []int{col}
 	}
-	v, bit := s.valuesOf([]int{col}, []types.Type{t}, notNull, f.call.Filter)
+	v, bit := s.valuesOf(f.in, []int{col}, notNull, f.call.Filter)
 	key := fmt.Sprintf("heap %v of set %d filter %d", max, s.index(v), bit)
 	n := len(s.slots)
 	i := s.slotFor(key, -1, func() slot { return &heapSlot{max: max} })

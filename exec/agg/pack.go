@@ -1,11 +1,9 @@
 package agg
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"github.com/tidemark-stream/tidemark/plan"
-	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -26,50 +24,26 @@ func (s *Set) Packable() error {
 	return nil
 }
 
-// Pack writes the accumulators of the groups recs to out, one BYTES value each:
-//
-//	the words, little endian; then for each slot that keeps a Ref its value: length (4 bytes), bytes
+// Pack writes the accumulators of the groups recs to out, one BYTES value each, in the form of
+// AppendGroup.
 func (s *Set) Pack(st *Store, recs []uint32, out *vec.Vec, at int) {
-	le := binary.LittleEndian
 	for k, r := range recs {
-		buf := out.BeginBytes()
-		w := st.R.At(r)[s.base : s.base+s.words]
-		for _, x := range w {
-			buf = le.AppendUint64(buf, x)
-		}
-		for i, sl := range s.slots {
-			if _, ok := sl.(freer); ok {
-				b := st.Blob.Get(state.Ref(w[s.at[i]]))
-				buf = append(le.AppendUint32(buf, uint32(len(b))), b...)
-			}
-		}
-		out.EndBytes(at+k, buf)
+		out.EndBytes(at+k, s.AppendGroup(out.BeginBytes(), st, r))
 	}
 }
 
 // Unpack replaces the groups of st, a store of NewRecords, by the accumulators in the values of v
 // at the positions rows, and returns their records.
 func (s *Set) Unpack(st *Store, v *vec.Vec, rows []int32, recs []uint32) []uint32 {
-	le := binary.LittleEndian
 	st.Reset()
 	recs = recs[:0]
 	for _, row := range rows {
-		b := v.Bytes(int(row))
 		r := st.R.Alloc()
-		w := st.R.At(r)[s.base : s.base+s.words]
-		for i := range w {
-			w[i] = le.Uint64(b[8*i:])
+		if !s.plain {
+			clear(st.R.At(r)[s.base : s.base+s.words]) // Refs of values that are not there
 		}
-		b = b[8*len(w):]
-		for i, sl := range s.slots {
-			if _, ok := sl.(freer); ok {
-				n := le.Uint32(b)
-				w[s.at[i]] = 0
-				if n > 0 {
-					w[s.at[i]] = uint64(st.Blob.Put(b[4 : 4+n]))
-				}
-				b = b[4+n:]
-			}
+		if err := s.LoadGroup(st, r, v.Bytes(int(row))); err != nil {
+			panic("BUG: " + err.Error())
 		}
 		recs = append(recs, r)
 	}

@@ -15,6 +15,7 @@ func NewRows(in types.Schema) *Set {
 		cols[i] = i
 	}
 	s.slotFor("rows", 0, func() slot { return &list{cols: cols} })
+	s.keep()
 	return s
 }
 

@@ -43,6 +43,10 @@ type Set struct {
 	values   []*valueSpec
 	ordered  bool
 	listed   bool
+
+	// form says what is saved of each word; plain, that all are saved as they are.
+	form  []keeping
+	plain bool
 }
 
 // slot is one accumulator: some words of a record. Methods get the offset of its first word.
@@ -98,8 +102,9 @@ func New(calls []plan.AggCall, in types.Schema, o Options) (*Set, error) {
 		s.outputs = append(s.outputs, out)
 	}
 	for _, v := range s.values {
-		v.prepare(o)
+		v.prepare(o, s.ordered)
 	}
+	s.keep()
 	return s, nil
 }
 

@@ -21,8 +21,10 @@ import (
 //	counts, a word a filter     with retractions: rows that hold the value
 //	held, one word              with heaps: bit h says that heap h holds the entry
 //	previous, next entry        Options.Owned: the entries of a group are chained
+//	sequence number, one word   of chained entries whose order matters: that of their coming
 type valueSpec struct {
 	cols      []int
+	names     []string
 	types     []types.Type
 	sel       int
 	filters   []int // filter columns, -1 for none
@@ -35,12 +37,14 @@ type valueSpec struct {
 	init      []uint64
 	heldAt    int // offsets after the key; -1: none
 	chainAt   int
+	seqAt     int
 
 	enc     *state.Encoder
 	masks   []uint64 // of the rows at hand; own is memory for them
 	own     []uint64
 	maskOf  *Input // what masks were computed of, where they can be shared
 	entries []uint32
+	changed []uint32 // entries to be saved again
 	events  []events // by filter
 	dead    []uint32
 	cols2   []*vec.Vec // values of entries, for consumers that need them
@@ -67,15 +71,17 @@ type events struct {
 
 // valueStore is the entries of a Store for a valueSpec.
 type valueStore struct {
-	t     *state.Table
-	heaps []*state.Heaps
-	spec  *valueSpec
+	t       *state.Table
+	heaps   []*state.Heaps
+	spec    *valueSpec
+	seq     uint64 // the last sequence number given
+	tracked bool   // changes are noted
 }
 
 const noHead = -1
 
-// valuesOf returns the spec over the columns cols, adding it if needed, and the bit of filter.
-func (s *Set) valuesOf(cols []int, ts []types.Type, notNull []int, filter int) (*valueSpec, int) {
+// valuesOf returns the spec over the columns cols of in, adding it if needed, and the bit of filter.
+func (s *Set) valuesOf(in types.Schema, cols, notNull []int, filter int) (*valueSpec, int) {
 	var v *valueSpec
 	sel := s.selection(selection{filter: -1, notNull: notNull})
 	for _, o := range s.values {
@@ -84,7 +90,10 @@ func (s *Set) valuesOf(cols []int, ts []types.Type, notNull []int, filter int) (
 		}
 	}
 	if v == nil {
-		v = &valueSpec{cols: cols, types: ts, sel: sel, head: noHead}
+		v = &valueSpec{cols: cols, sel: sel, head: noHead}
+		for _, c := range cols {
+			v.types, v.names = append(v.types, in.Fields[c].Type.WithoutAttr()), append(v.names, in.Fields[c].Name)
+		}
 		s.values = append(s.values, v)
 		s.selections[sel].forValues = true
 		if s.opt.Owned {
@@ -116,7 +125,7 @@ func (heapRef) merge(_, _ *Store, _ int, _, _ []uint32) {}
 func (heapRef) free(st *Store, at int, recs []uint32)   { freeRefs(st, at, recs) }
 
 // prepare lays the entries out once all aggregates are known.
-func (v *valueSpec) prepare(o Options) {
+func (v *valueSpec) prepare(o Options, ordered bool) {
 	v.layout = state.NewLayout(v.types, true)
 	v.enc = state.NewEncoder(v.layout)
 	v.counted = o.Retract
@@ -125,7 +134,7 @@ func (v *valueSpec) prepare(o Options) {
 		v.nCounts = len(v.filters)
 	}
 	n := v.nCounts
-	v.heldAt, v.chainAt = -1, -1
+	v.heldAt, v.chainAt, v.seqAt = -1, -1, -1
 	if v.heaps > 0 {
 		v.heldAt = v.layout.Words() + n
 		n++
@@ -133,6 +142,10 @@ func (v *valueSpec) prepare(o Options) {
 	if v.head >= 0 {
 		v.chainAt = v.layout.Words() + n
 		n += 2
+		if ordered && slices.ContainsFunc(v.consumers, func(c consumer) bool { return c.values }) {
+			v.seqAt = v.layout.Words() + n
+			n++
+		}
 	}
 	v.init = make([]uint64, n)
 	v.events = make([]events, len(v.filters))
@@ -311,6 +324,9 @@ func (s *Set) setBits(v *valueSpec, vs *valueStore, st *Store, recs []uint32) {
 			s.link(v, vs, st, recs[k], e)
 		}
 		*p |= fresh
+		if vs.tracked {
+			v.changed = append(v.changed, e)
+		}
 		for ; fresh != 0; fresh &= fresh - 1 {
 			ev := &v.events[mathbits.TrailingZeros64(fresh)]
 			ev.recs = append(ev.recs, recs[k])
@@ -327,6 +343,9 @@ func (s *Set) countValue(v *valueSpec, vs *valueStore, st *Store, rec, e uint32,
 		if v.chainAt >= 0 {
 			s.link(v, vs, st, rec, e)
 		}
+	}
+	if vs.tracked {
+		v.changed = append(v.changed, e)
 	}
 	counts := w[v.layout.Words():]
 	for ; m != 0; m &= m - 1 {
@@ -347,6 +366,10 @@ func (s *Set) countValue(v *valueSpec, vs *valueStore, st *Store, rec, e uint32,
 
 // tell hands the events to the consumers and removes entries that nobody needs.
 func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
+	if vs.tracked {
+		vs.t.Touch(v.changed)
+		v.changed = v.changed[:0]
+	}
 	for _, c := range v.consumers {
 		ev := &v.events[c.filter]
 		if len(ev.recs) == 0 {
@@ -428,6 +451,10 @@ func (s *Set) link(v *valueSpec, vs *valueStore, st *Store, rec, e uint32) {
 		vs.t.At(uint32(*head))[v.chainAt] = uint64(e)
 	}
 	*head = uint64(e)
+	if v.seqAt >= 0 {
+		vs.seq++
+		w[v.seqAt] = vs.seq
+	}
 }
 
 func (s *Set) unlink(v *valueSpec, vs *valueStore, st *Store, e uint32) {
@@ -455,9 +482,11 @@ func (s *Set) mergeValues(v *valueSpec, i int, dst, src *Store, d, sr []uint32) 
 		at := uint32(*src.word(rec, s.offset(v.head)))
 		for at != 0 {
 			m := 0
-			for ; at != 0 && m < len(ids); m++ {
-				ids[m] = at
-				at = uint32(from.t.At(at)[v.chainAt+1])
+			for ; at != 0 && m < len(ids); at = uint32(from.t.At(at)[v.chainAt+1]) {
+				if v.counts(from.t.At(at)) { // else only a heap holds it
+					ids[m] = at
+					m++
+				}
 			}
 			v.lead = sized(v.lead, m)
 			for j := range v.lead {

@@ -46,7 +46,8 @@ var clients = map[string]string{
 
 // clientExceptions may import a client besides its package.
 var clientExceptions = map[string]string{
-	"rows.go github.com/apache/arrow-go": "the library's results are Arrow batches",
+	"rows.go github.com/apache/arrow-go":                 "the library's results are Arrow batches",
+	"checkpoint/encode.go github.com/klauspost/compress": "sections of a manifest are S2 blocks",
 }
 
 func family(pkg string) string {

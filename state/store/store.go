@@ -1,0 +1,405 @@
+package store
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/tidemark-stream/tidemark/state"
+)
+
+// Compression says how tables are compressed.
+type Compression uint8
+
+// The compressions.
+const (
+	// Fast compresses what costs little time.
+	Fast Compression = iota
+	// None does not compress: fastest to read, two to four times the bytes.
+	None
+	// Good compresses the lowest level, which is nine tenths of the bytes, harder.
+	Good
+)
+
+// Options are what a store can be told.
+type Options struct {
+	// MemoryBytes is for blocks that were read and for changes that are not in tables yet; 0 is
+	// 64 MiB.
+	MemoryBytes int64
+	Compression Compression
+	// ID overrides the id that is drawn for the names of new files; it must never have been used
+	// before.
+	ID string
+}
+
+// Store is an open store. Lookup, Range, Get, Scan and Metrics may be called by any goroutine;
+// Apply, DropOperator and Cut exclude each other.
+type Store struct {
+	db  *pebble.DB
+	dir string
+	id  string
+	// write is held by whoever changes the content, and while a cut freezes it.
+	write sync.Mutex
+	known map[string]File // tables whose names and sums are known, by name
+	cuts  int
+	piece int // bytes from which changes are handed to the tree
+
+	failed  chan struct{} // closed once err is set
+	once    sync.Once
+	err     error
+	lookups atomic.Int64
+	hits    atomic.Int64
+	applied atomic.Int64
+	flush   atomic.Int64
+}
+
+var _ state.Cold = (*Store)(nil)
+
+const (
+	defaultMemory = 64 << 20
+	minMemtable   = 1 << 20
+	maxMemtable   = 64 << 20
+	// memtables is how many of them may wait to be written before Apply waits too.
+	memtables = 4
+)
+
+// Open makes an empty store in the folder dir, which is made if it is missing and must be empty.
+func Open(dir string, o Options) (*Store, error) {
+	if list, err := os.ReadDir(dir); err == nil && len(list) > 0 {
+		return nil, fmt.Errorf("state store %s: the folder is not empty, it has %s: remove it, nothing in it is needed "+
+			"any more", dir, list[0].Name())
+	}
+	return open(dir, nil, o)
+}
+
+func open(dir string, files []File, o Options) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("state store: %w", err)
+	}
+	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, failed: make(chan struct{})}
+	if s.id == "" {
+		var b [8]byte
+		_, _ = rand.Read(b[:]) // does not fail
+		s.id = hex.EncodeToString(b[:])
+	}
+	for _, f := range files {
+		if f.Name != headName {
+			s.known[f.Name] = f
+		}
+	}
+	db, err := pebble.Open(dir, s.options(o))
+	if err != nil {
+		return nil, s.wrap(err)
+	}
+	s.db = db
+	return s, nil
+}
+
+func (s *Store) options(o Options) *pebble.Options {
+	mem := o.MemoryBytes
+	if mem <= 0 {
+		mem = defaultMemory
+	}
+	table := min(max(mem/8, minMemtable), maxMemtable)
+	s.piece = int(table / 4)
+	opt := &pebble.Options{
+		FS:                          unsynced{vfs.Default},
+		FormatMajorVersion:          pebble.FormatTableFormatV6,
+		DisableWAL:                  true,
+		CacheSize:                   max(mem-2*table, mem/4),
+		MemTableSize:                uint64(table),
+		MemTableStopWritesThreshold: memtables,
+		L0CompactionThreshold:       4,
+		L0StopWritesThreshold:       24,
+		LBaseMaxBytes:               max(64<<20, 4*table),
+		MaxOpenFiles:                1 << 12,
+		Logger:                      quiet{s},
+		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)/2) },
+		EventListener: &pebble.EventListener{
+			BackgroundError: s.fail,
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.fail(i.Details) },
+			FlushEnd:        func(pebble.FlushInfo) { s.flush.Add(1) },
+		},
+	}
+	compress := sstable.SnappyCompression
+	low := compress
+	switch o.Compression {
+	case None:
+		compress, low = sstable.NoCompression, sstable.NoCompression
+	case Good:
+		low = sstable.ZstdCompression
+	}
+	for i := range opt.Levels {
+		l := &opt.Levels[i]
+		l.BlockSize = 4 << 10
+		l.FilterPolicy = bloom.FilterPolicy(10)
+		l.Compression = profile(compress)
+		if i == len(opt.Levels)-1 {
+			l.Compression = profile(low)
+		}
+		// Few and large files make few requests of a checkpoint; too large ones are written anew,
+		// and sent again, for little.
+		opt.TargetFileSizes[i] = int64(min(8<<20<<i, 64<<20))
+	}
+	return opt
+}
+
+func profile(p *block.CompressionProfile) func() *sstable.CompressionProfile {
+	return func() *sstable.CompressionProfile { return p }
+}
+
+// fail notes the first error of the tree's own goroutines. They try again for ever; whoever uses the
+// store is told.
+func (s *Store) fail(err error) {
+	s.once.Do(func() {
+		s.err = err
+		close(s.failed)
+	})
+}
+
+// broken returns what fail noted.
+func (s *Store) broken() error {
+	select {
+	case <-s.failed:
+		return s.wrap(s.err)
+	default:
+		return nil
+	}
+}
+
+// DamageError says that a file of a store does not hold what was written to it.
+type DamageError struct {
+	Dir string
+	Err error
+}
+
+func (e *DamageError) Error() string {
+	return fmt.Sprintf("state store %s is damaged: %v: go on from an older checkpoint", e.Dir, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+func (s *Store) wrap(err error) error {
+	var d *DamageError
+	switch {
+	case err == nil || errors.As(err, &d):
+		return err
+	case pebble.IsCorruptionError(err):
+		// The rest of the text is a trace for the tree's own people.
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		return &DamageError{Dir: s.dir, Err: errors.New(text)}
+	}
+	return fmt.Errorf("state store %s: %w", s.dir, err)
+}
+
+// Apply adds changes, an encoded state.Delta of the operator op. A cut has all of them or none. It
+// waits while the disk cannot keep up. An error leaves the store without use.
+func (s *Store) Apply(op uint16, changes []byte) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	b := s.db.NewBatchWithSize(min(len(changes)+len(changes)/8, s.piece) + 1<<10)
+	defer func() { b.Close() }()
+	n := 0
+	var key, end []byte
+	err := state.EachChange(changes, func(c state.Change) error {
+		n++
+		switch c.Kind {
+		case state.ChangePut:
+			d := b.SetDeferred(state.StoreHead+len(c.Key), len(c.Value))
+			copy(state.AppendStoreKey(d.Key[:0], op, c.State, c.Group)[:len(d.Key)][state.StoreHead:], c.Key)
+			copy(d.Value, c.Value)
+			if err := d.Finish(); err != nil {
+				return err
+			}
+		case state.ChangeDelete:
+			d := b.DeleteDeferred(state.StoreHead + len(c.Key))
+			copy(state.AppendStoreKey(d.Key[:0], op, c.State, c.Group)[:len(d.Key)][state.StoreHead:], c.Key)
+			if err := d.Finish(); err != nil {
+				return err
+			}
+		case state.ChangeDeletePrefix:
+			key = append(state.AppendStoreKey(key[:0], op, c.State, c.Group), c.Key...)
+			end = append(end[:0], state.Successor(key)...)
+			if err := b.DeleteRange(key, end, nil); err != nil {
+				return err
+			}
+		}
+		if b.Len() < s.piece {
+			return nil
+		}
+		return s.commit(&b)
+	})
+	if err == nil {
+		err = s.commit(&b)
+	}
+	s.applied.Add(int64(n))
+	return s.wrap(err)
+}
+
+// commit hands b to the tree and replaces it by an empty one. The tree may wait for its own
+// goroutines, for ever if these fail, so it is waited for from outside.
+func (s *Store) commit(b **pebble.Batch) error {
+	if err := s.broken(); err != nil {
+		return err
+	}
+	full := *b
+	if full.Empty() {
+		return nil
+	}
+	*b = s.db.NewBatchWithSize(1 << 10)
+	done := make(chan error, 1)
+	go func() {
+		err := full.Commit(pebble.NoSync)
+		full.Close()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-s.failed:
+		return s.broken()
+	}
+}
+
+// DropOperator removes all entries of an operator.
+func (s *Store) DropOperator(op uint16) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	lo := binary.BigEndian.AppendUint16(nil, op)
+	hi := state.Successor(lo)
+	if hi == nil {
+		hi = bytes.Repeat([]byte{0xFF}, 1<<10) // above all keys of operator 65535
+	}
+	return s.wrap(s.db.DeleteRange(lo, hi, pebble.NoSync))
+}
+
+// Get appends the value of one entry to dst and reports whether there is one.
+func (s *Store) Get(dst []byte, op uint16, st, group int, key []byte) ([]byte, bool, error) {
+	k := append(state.AppendStoreKey(nil, op, st, group), key...)
+	v, closer, err := s.db.Get(k)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, s.wrap(err)
+	}
+	dst = append(dst, v...)
+	return dst, true, s.wrap(closer.Close())
+}
+
+// Lookup implements state.Cold.
+func (s *Store) Lookup(keys [][]byte, found func(i int, value []byte) error) error {
+	if err := s.broken(); err != nil {
+		return err
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	if err != nil {
+		return s.wrap(err)
+	}
+	hits := 0
+	for i, k := range keys {
+		if !it.SeekPrefixGE(k) {
+			if it.Error() != nil {
+				break
+			}
+			continue
+		}
+		var v []byte
+		if v, err = it.ValueAndErr(); err == nil {
+			hits++
+			err = found(i, v)
+		}
+		if err != nil {
+			break
+		}
+	}
+	s.lookups.Add(int64(len(keys)))
+	s.hits.Add(int64(hits))
+	if e := it.Close(); e != nil {
+		return s.wrap(e)
+	}
+	return err
+}
+
+// Range implements state.Cold.
+func (s *Store) Range(lo, hi []byte, f func(key, value []byte) error) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
+	if err != nil {
+		return s.wrap(err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		v, e := it.ValueAndErr()
+		if e != nil {
+			break // Close tells
+		}
+		if err = f(it.Key(), v); err != nil {
+			break
+		}
+	}
+	if e := it.Close(); e != nil {
+		return s.wrap(e)
+	}
+	return err
+}
+
+// Scan calls f with the entries of a state in the key groups from lo up to but not including hi,
+// by group and then by the bytes of the key. key and value are valid during the call.
+func (s *Store) Scan(op uint16, st, lo, hi int, f func(group int, key, value []byte) error) error {
+	from, to := state.AppendStoreKey(nil, op, st, lo), state.AppendStoreKey(nil, op, st, hi)
+	return s.Range(from, to, func(k, v []byte) error {
+		return f(int(binary.BigEndian.Uint16(k[3:])), k[state.StoreHead:], v)
+	})
+}
+
+// Metrics are figures of a store.
+type Metrics struct {
+	// DiskBytes is the size of the files in use, MemoryBytes that of blocks and changes in memory.
+	DiskBytes, MemoryBytes int64
+	// Applied counts changes, Flushes and Compactions what made tables of them.
+	Applied, Flushes, Compactions int64
+	// WrittenBytes is what was written to tables in all; DebtBytes what is to be compacted.
+	WrittenBytes, DebtBytes int64
+	// Lookups counts keys that were looked for, Hits those that were there.
+	Lookups, Hits int64
+	Tables        int64
+}
+
+// Metrics returns the figures of now.
+func (s *Store) Metrics() Metrics {
+	m := s.db.Metrics()
+	t := m.Total()
+	return Metrics{
+		DiskBytes: int64(m.DiskSpaceUsage()), MemoryBytes: m.BlockCache.Size + int64(m.MemTable.Size),
+		Applied: s.applied.Load(), Flushes: m.Flush.Count, Compactions: m.Compact.Count,
+		WrittenBytes: int64(t.TableBytesFlushed + t.TableBytesCompacted), DebtBytes: int64(m.Compact.EstimatedDebt),
+		Lookups: s.lookups.Load(), Hits: s.hits.Load(), Tables: t.TablesCount,
+	}
+}
+
+// Close ends the store. Its folder may be removed then; cuts that were not released are in it.
+func (s *Store) Close() error {
+	if err := s.broken(); err != nil {
+		// The tree's goroutines may be stuck, and Close would wait for them.
+		return nil
+	}
+	return s.wrap(s.db.Close())
+}
+
+// cutDir is where the files of a cut lie until they are released.
+func (s *Store) cutDir(n int) string { return filepath.Join(s.dir, "cuts", fmt.Sprint(n)) }

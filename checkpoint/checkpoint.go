@@ -84,6 +84,8 @@ type Source struct {
 	Splits []Split `json:"splits"`
 	// Done says that no more splits would be found.
 	Done bool `json:"done,omitempty"`
+	// Clock is the combined watermark of the source's time attribute, ms.
+	Clock int64 `json:"clock"`
 }
 
 // Split is where a split stood.
@@ -94,8 +96,14 @@ type Split struct {
 	Set bool `json:"set"`
 	// Data is what the connector needs to open it.
 	Data []byte `json:"data,omitempty"`
-	// Watermark, ms, is the split's own; Idle and Ended its status.
+	// Watermark, ms, is the highest that a row of the split has given, Shown what the clock was
+	// told of it, Since the number of rows since then.
 	Watermark int64 `json:"watermark"`
+	Shown     int64 `json:"shown"`
+	Since     int   `json:"since,omitempty"`
+	// Order is the split's number among those of its source, for ties.
+	Order int `json:"order"`
+	// Idle and Ended are the split's status.
 	Idle      bool  `json:"idle,omitempty"`
 	Ended     bool  `json:"ended,omitempty"`
 }
@@ -104,7 +112,10 @@ type Split struct {
 type Sink struct {
 	Node  int    `json:"node"`
 	Table string `json:"table"`
-	Fed   string `json:"fed"`
+	// Name tells the sink from the others of the job: the table's name, with a number where several
+	// statements write it.
+	Name string `json:"name"`
+	Fed  string `json:"fed"`
 	// Pending is one element an epoch, the oldest first; an earlier one may have been committed
 	// by the time this is read, which committing again does not change.
 	Pending []Pending `json:"pending,omitempty"`
@@ -142,4 +153,11 @@ type Channel struct {
 	// Rows is encoded by package job, for Schema.
 	Schema types.Schema
 	Rows   []byte
+}
+
+// Saved says what writing a checkpoint took: what Repository.Save returns.
+type Saved struct {
+	// Bytes and Files are what was written, the manifest included; Requests those to the store.
+	Bytes, Requests int64
+	Files           int
 }

@@ -71,6 +71,13 @@ func (c *clock) advance(s *clockSplit, wm int64) int64 {
 	return c.recombine()
 }
 
+// isIdle reports whether s is idle.
+func (c *clock) isIdle(s *clockSplit) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return s.status == splitIdle
+}
+
 // setStatus changes the status of s and returns the combined watermark.
 func (c *clock) setStatus(s *clockSplit, st splitStatus) int64 {
 	c.mu.Lock()

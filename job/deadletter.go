@@ -25,9 +25,10 @@ import (
 // 'dead-letter.path' (a folder of JSON lines) or 'dead-letter.table'; without one the job stops
 // with the same information.
 type deadLetters struct {
-	j    *Job
-	mu   sync.Mutex
-	outs map[string]deadOut
+	j     *Job
+	mu    sync.Mutex
+	outs  map[string]deadOut
+	again map[string]*refetcher // by table; nil where records cannot be read again
 }
 
 // deadLetter is one thing that could not be used.
@@ -37,10 +38,11 @@ type deadLetter struct {
 	Position *int64 `json:"position,omitempty"`
 	Unit     string `json:"unit,omitempty"`
 	Reason   string `json:"reason"`
-	// Record is the bytes of a record that could not be decoded, as text where they are UTF-8,
-	// otherwise in base64.
+	// Record is the bytes of the record, as text where they are UTF-8, otherwise in base64. A row
+	// that is refused behind its source has them read again; RecordError is why that failed.
 	Record       *string        `json:"record,omitempty"`
 	RecordBase64 string         `json:"record_base64,omitempty"`
+	RecordError  string         `json:"record_error,omitempty"`
 	Row          map[string]any `json:"row,omitempty"`
 	Time         string         `json:"time"`
 	raw          []byte
@@ -52,7 +54,9 @@ type deadOut interface {
 	close() error
 }
 
-func newDeadLetters(j *Job) *deadLetters { return &deadLetters{j: j, outs: map[string]deadOut{}} }
+func newDeadLetters(j *Job) *deadLetters {
+	return &deadLetters{j: j, outs: map[string]deadOut{}, again: map[string]*refetcher{}}
+}
 
 // record returns the handling of records of t that cannot be decoded, or that a sink's target
 // refuses. The records of a source count in its subtask's books; those of a sink came in as rows.
@@ -72,7 +76,8 @@ func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format
 }
 
 // row returns the handling of rows that an operator cannot use, for op.Context.BadRow.
-// Rows of a source, as they were decoded, are given with the bytes of their record.
+// Rows of a source, as they were decoded, are given with the bytes of their record; for rows of
+// other nodes, as far as they are known to come from one record, those are read again.
 func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) func(*vec.Batch, int, expr.Pos, error) error {
 	t := d.j.tableFor(n)
 	schema := n.Schema
@@ -92,6 +97,8 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) f
 				l.raw = raw
 				l.setRecord(raw)
 			}
+		} else if l.Position != nil && hasDeadLetter(t) {
+			d.refetch(l, b.Origin, b.Pos[row])
 		}
 		for i, c := range b.Cols {
 			name := fmt.Sprintf("column %d", i+1)
@@ -290,14 +297,18 @@ func (d *deadLetters) sync() error {
 func (d *deadLetters) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var first error
+	var errs []error
 	for _, o := range d.outs {
-		if err := o.close(); err != nil && first == nil {
-			first = err
+		errs = append(errs, o.close())
+	}
+	for _, r := range d.again {
+		if r != nil {
+			errs = append(errs, r.close())
 		}
 	}
 	clear(d.outs)
-	return first
+	clear(d.again)
+	return errors.Join(errs...)
 }
 
 // deadFile is a file of JSON lines, one a dead letter, each written at once.
@@ -362,6 +373,7 @@ var DeadLetterColumns = types.NewSchema(
 	types.Field{Name: "position", Type: types.BigIntType},
 	types.Field{Name: "reason", Type: types.StringType},
 	types.Field{Name: "record", Type: types.BytesType},
+	types.Field{Name: "record_error", Type: types.StringType},
 	types.Field{Name: "row", Type: types.StringType},
 	types.Field{Name: "time", Type: types.TimestampLTZType(3)},
 )
@@ -390,6 +402,10 @@ func (o *deadTable) put(l *deadLetter) error {
 				v = string(l.raw)
 			default:
 				v = append([]byte{}, l.raw...)
+			}
+		case "record_error":
+			if l.RecordError != "" {
+				v = l.RecordError
 			}
 		case "row":
 			if l.Row != nil {

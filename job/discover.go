@@ -74,7 +74,11 @@ func (j *Job) firstSplits(s *sourceShared) (err error) {
 	if s.enum, err = s.source.NewEnumerator(j.ctx); err != nil {
 		return fmt.Errorf("open table %s: %w", s.table.Name, err)
 	}
-	s.found, s.discovered, err = s.enum.Discover(j.ctx)
+	if from := j.savedSource(s.node); from != nil {
+		err = s.restoreSplits(j.ctx, from)
+	} else {
+		s.found, s.discovered, err = s.enum.Discover(j.ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("find the splits of table %s: %w", s.table.Name, err)
 	}

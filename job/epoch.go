@@ -74,6 +74,15 @@ const stopWithin = 30 * time.Second
 
 // end ends one epoch. The error says that sinks did not pass the marker within the limit.
 func (e *epochs) end(stop <-chan struct{}, limit time.Duration) error {
+	passed, err := e.pass(stop, limit)
+	if passed {
+		e.finish()
+	}
+	return err
+}
+
+// pass sends a marker through the job; true: all sinks have passed it.
+func (e *epochs) pass(stop <-chan struct{}, limit time.Duration) (bool, error) {
 	e.mu.Lock()
 	e.id++
 	id := e.id
@@ -97,14 +106,13 @@ func (e *epochs) end(stop <-chan struct{}, limit time.Duration) error {
 	select {
 	case <-done:
 	case <-timer.C:
-		return fmt.Errorf("the sinks have not written everything within %s; what they still hold is not visible", limit)
+		return false, fmt.Errorf("the sinks have not written everything within %s; what they still hold is not visible", limit)
 	case <-stop:
-		return nil
+		return false, nil
 	case <-e.j.ctx.Done():
-		return nil
+		return false, nil
 	}
-	e.finish()
-	return nil
+	return true, nil
 }
 
 // finish commits what the epoch prepared.

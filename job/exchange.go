@@ -36,6 +36,7 @@ type inbox struct {
 	space    *sync.Cond
 	ready    chan struct{}
 	closed   bool
+	lifted   bool         // a cut is being taken: channels have no bound
 	blocked  atomic.Int64 // ns that senders waited
 	channels int
 }
@@ -59,7 +60,7 @@ func (in *inbox) send(m message) bool {
 	in.mu.Lock()
 	if full := in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes; full && !in.ordered[m.channel] {
 		from := time.Now()
-		for in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes && !in.closed {
+		for in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes && !in.closed && !in.lifted {
 			in.space.Wait()
 		}
 		in.blocked.Add(int64(time.Since(from)))
@@ -110,6 +111,14 @@ func (in *inbox) bytesHeld() int64 {
 		n += h
 	}
 	return n
+}
+
+// lift takes the bound off the channels while a cut is being taken, or puts it back.
+func (in *inbox) lift(on bool) {
+	in.mu.Lock()
+	in.lifted = on
+	in.mu.Unlock()
+	in.space.Broadcast()
 }
 
 // close lets all senders go.

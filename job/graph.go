@@ -118,7 +118,9 @@ func (j *Job) build() error {
 			for _, s := range of[n.ID].subtasks {
 				to := s.ops[n.ID]
 				to.addInput(k, 1)
-				s.outs[e.From].add(&chained{to, k})
+				t := &chained{to, k}
+				s.outs[e.From].add(t)
+				s.edges[[2]int{n.ID, k}] = t
 			}
 		}
 	}
@@ -164,6 +166,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 		}
 		snd.rows = make([][]int32, len(snd.inboxes))
 		us.outs[e.From].add(snd)
+		us.edges[[2]int{n.ID, input}] = snd
 	}
 	if !pairwise {
 		for _, ds := range down.subtasks {
@@ -183,7 +186,7 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 	s.outs[n.ID] = &fan{books: books}
 	switch o := n.Op.(type) {
 	case *plan.Values:
-		s.values = append(s.values, &valuesRun{rows: o.Rows, schema: n.Schema, out: s.outs[n.ID], books: books, batch: j.o.BatchRows})
+		s.values = append(s.values, &valuesRun{node: n.ID, rows: o.Rows, schema: n.Schema, out: s.outs[n.ID], books: books, batch: j.o.BatchRows})
 		return nil
 	case *plan.Source:
 		run, err := j.newSourceRun(s, n, o, books)
@@ -220,5 +223,5 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context {
 	return &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
-		BatchMode: j.p.Batch, BadRow: j.dead.row(n, books, nil)}
+		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil)}
 }

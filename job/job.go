@@ -11,8 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -47,6 +49,8 @@ type Options struct {
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64
+	// Checkpoints says where checkpoints go; nil: none are taken.
+	Checkpoints *CheckpointOptions
 	// Warn takes messages for the user that are not errors.
 	Warn func(msg string)
 }
@@ -105,6 +109,13 @@ type Job struct {
 	// both do so.
 	committing sync.Mutex
 	commits    int64 // guarded by committing
+
+	checkpoints *checkpoints // nil: none are taken
+	cutter      cutter
+	cutting     atomic.Pointer[cut] // what subtasks are to take part in
+	driver      *driver
+	pausing     atomic.Bool // sources do not read, for the sake of a savepoint
+	draining    atomic.Bool // when the job is stopped, the end of time is sent through it
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -113,7 +124,36 @@ type sinkShared struct {
 	sink      connector.Sink // nil: collect
 	committer connector.Committer
 	mu        sync.Mutex
-	prepared  []connector.Committable // not committed yet, in order
+	prepared  []preparedOutput // not committed yet, in order
+	pending   []pendingOutput  // of checkpoints: not committed yet, in order
+}
+
+// preparedOutput is output of one subtask of a sink up to a cut, or to a marker of an epoch.
+type preparedOutput struct {
+	cut int64
+	cs  []connector.Committable
+}
+
+// pendingOutput is the output of a sink up to a checkpoint.
+type pendingOutput struct {
+	id connector.CommitID
+	cs []connector.Committable
+}
+
+// take removes what was prepared up to a cut and returns it.
+func (s *sinkShared) take(cut int64) (cs []connector.Committable) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.prepared[:0]
+	for _, p := range s.prepared {
+		if p.cut <= cut {
+			cs = append(cs, p.cs...)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	s.prepared = kept
+	return cs
 }
 
 // Start begins to run p. Wait must be called.
@@ -123,7 +163,14 @@ func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
 		sources: map[int]*sourceShared{}, sinks: map[int]*sinkShared{}}
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	j.dead = newDeadLetters(j)
-	if err := j.open(); err != nil {
+	var err error
+	if o.Checkpoints != nil {
+		j.checkpoints, err = newCheckpoints(j, *o.Checkpoints)
+	}
+	if err == nil {
+		err = j.open()
+	}
+	if err != nil {
 		j.cancel(err)
 		j.closeAll()
 		return nil, err
@@ -141,7 +188,23 @@ func (j *Job) open() error {
 	if err := j.openSinks(); err != nil {
 		return err
 	}
-	return j.build()
+	if err := j.build(); err != nil {
+		return err
+	}
+	c := j.checkpoints
+	if c == nil {
+		return nil
+	}
+	j.driver = newDriver(j)
+	if c.o.Recover != nil {
+		if err := j.recoverSinks(j.ctx); err != nil {
+			return err
+		}
+	}
+	if c.o.From == nil {
+		return nil
+	}
+	return j.restoreAll()
 }
 
 func (j *Job) openSinks() error {
@@ -158,6 +221,7 @@ func (j *Job) openSinks() error {
 		in := j.p.Nodes[n.Inputs[0].From]
 		sink, err := openSink(s.Table, connector.SinkConfig{Schema: n.Schema, Mode: in.Mode,
 			Batch: j.p.Batch, Overwrite: s.Overwrite, StaticPartition: s.StaticPartition,
+			Segments: j.sealed(), Job: j.jobName(), Node: j.sinkName(n),
 			Resolve: j.o.Resolve, Stdout: j.o.Stdout, Stderr: j.o.Stderr, Bad: j.dead.record(s.Table, nil)})
 		if err != nil {
 			return err
@@ -170,11 +234,42 @@ func (j *Job) openSinks() error {
 	return nil
 }
 
+// sealed is where exactly-once sinks seal their output.
+func (j *Job) sealed() connector.Segments {
+	if j.checkpoints == nil {
+		return nil
+	}
+	return j.checkpoints.segments
+}
+
+func (j *Job) jobName() string {
+	if j.checkpoints == nil {
+		return j.p.Name
+	}
+	return j.checkpoints.o.Job
+}
+
+// sinkName tells a sink from the others of the job, also in later runs: by its table, and by its
+// number among those of that table.
+func (j *Job) sinkName(n *plan.Node) string {
+	name, count := n.Op.(*plan.Sink).Table.Name, 0
+	for _, o := range j.p.Nodes[:n.ID] {
+		if s, ok := o.Op.(*plan.Sink); ok && !s.Collect && s.Table.Name == name {
+			count++
+		}
+	}
+	if count > 0 {
+		return fmt.Sprintf("%s#%d", name, count+1)
+	}
+	return name
+}
+
 // run starts the goroutines.
 func (j *Job) run() {
 	for _, t := range j.tasks {
 		for _, s := range t.subtasks {
 			j.wg.Add(1)
+			j.cutter.joins(s)
 			go func() {
 				defer j.wg.Done()
 				if err := s.run(); err != nil {
@@ -187,7 +282,16 @@ func (j *Job) run() {
 	stopEpochs := make(chan struct{})
 	var side sync.WaitGroup
 	side.Add(1)
-	go func() { defer side.Done(); j.guard(func() { j.epochs.run(stopEpochs) }) }()
+	go func() {
+		defer side.Done()
+		j.guard(func() {
+			if j.driver != nil {
+				j.driver.run()
+			} else {
+				j.epochs.run(stopEpochs)
+			}
+		})
+	}()
 	for _, s := range j.sources {
 		if !s.discovered {
 			side.Add(1)
@@ -206,13 +310,20 @@ func (j *Job) run() {
 		j.wg.Wait()
 		close(stopEpochs)
 		err := context.Cause(j.ctx)
-		if err == nil {
+		if err == nil && j.driver != nil {
+			// The last checkpoint, and what it commits.
+			close(j.driver.ended)
+			<-j.driver.over
+			if err = context.Cause(j.ctx); errors.Is(err, errStopped) && !j.stoppedByUser() {
+				err = nil
+			}
+		} else if err == nil {
 			j.guard(func() { err = j.commit(context.WithoutCancel(j.ctx)) })
 		}
 		if err == nil {
 			j.guard(func() { err = j.finishSinks(context.WithoutCancel(j.ctx)) })
 		}
-		if err == nil {
+		if err == nil && j.driver == nil {
 			err = context.Cause(j.ctx)
 		}
 		j.cancel(errStopped)
@@ -242,6 +353,8 @@ func (j *Job) finish(err error) {
 	stopped := errors.Is(err, errStopped)
 	ctx := context.WithoutCancel(j.ctx)
 	switch {
+	case stopped && j.driver != nil:
+		err = nil
 	case stopped:
 		err = j.commit(ctx)
 	case err == nil:
@@ -249,8 +362,15 @@ func (j *Job) finish(err error) {
 	}
 	if err != nil {
 		for _, s := range j.sinks {
-			if s.committer != nil && len(s.prepared) > 0 {
-				if e := s.committer.Abort(ctx, s.prepared); e != nil {
+			if j.driver != nil {
+				continue // a checkpoint may hold it; what none holds the next start removes
+			}
+			cs := s.take(math.MaxInt64)
+			for _, p := range s.pending {
+				cs = append(cs, p.cs...)
+			}
+			if s.committer != nil && len(cs) > 0 {
+				if e := s.committer.Abort(ctx, cs); e != nil {
 					j.o.Warn("abort: " + e.Error())
 				}
 			}
@@ -294,6 +414,9 @@ func (j *Job) closeAll() error {
 		}
 	}
 	errs = append(errs, j.dead.close())
+	if j.checkpoints != nil && j.checkpoints.store != nil {
+		errs = append(errs, j.checkpoints.store.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -307,20 +430,36 @@ func (j *Job) commit(ctx context.Context) error {
 		if s == nil || s.committer == nil {
 			continue
 		}
-		s.mu.Lock()
-		cs := s.prepared
-		s.mu.Unlock()
-		if len(cs) == 0 {
-			continue
+		if cs := s.take(math.MaxInt64); len(cs) > 0 {
+			s.pending = append(s.pending, pendingOutput{connector.CommitID{Checkpoint: j.commits}, cs})
 		}
-		if err := s.committer.Commit(ctx, connector.CommitID{Checkpoint: j.commits}, cs); err != nil {
-			return fmt.Errorf("commit to table %s: %w", n.Op.(*plan.Sink).Table.Name, err)
+		if err := j.commitPending(ctx, s, math.MaxInt64); err != nil {
+			return err
 		}
-		s.mu.Lock()
-		s.prepared = s.prepared[len(cs):]
-		s.mu.Unlock()
 	}
 	return nil
+}
+
+// commitPending commits the output of a sink up to checkpoint upTo, the oldest first.
+func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) error {
+	for {
+		s.mu.Lock()
+		if len(s.pending) == 0 || s.pending[0].id.Checkpoint > upTo {
+			s.mu.Unlock()
+			return nil
+		}
+		p := s.pending[0]
+		s.mu.Unlock()
+		if err := s.committer.Commit(ctx, p.id, p.cs); err != nil {
+			return fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err)
+		}
+		s.mu.Lock()
+		s.pending = s.pending[1:]
+		s.mu.Unlock()
+		if j.checkpoints != nil {
+			j.checkpoints.segments.committed(p.cs)
+		}
+	}
 }
 
 // finishSinks tells the sinks of a job that ended by itself that nothing more will be committed.
@@ -346,7 +485,24 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Stop ends the job cleanly before its input does: nothing more is read, what the sinks have is
 // made visible. Windows that are still open are dropped with the job's state.
+//
+// Where checkpoints are taken a last one is, as a savepoint, and the next start goes on from there.
 func (j *Job) Stop() { j.stopped.Do(func() { close(j.stop) }) }
+
+// Drain is Stop after the end of time was sent through the job: what is open is emitted.
+func (j *Job) Drain() {
+	j.draining.Store(true)
+	j.Stop()
+}
+
+func (j *Job) stoppedByUser() bool {
+	select {
+	case <-j.stop:
+		return true
+	default:
+		return false
+	}
+}
 
 // Kill ends the job at once, as a failure would.
 func (j *Job) Kill(why error) { j.cancel(why) }

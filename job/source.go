@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
@@ -23,9 +24,10 @@ const (
 	// maxOpen is how many bounded splits of a source one subtask keeps open. Those beyond were
 	// opened once to see where their time begins, and wait closed for their turn.
 	maxOpen = 64
-	// aheadBatches is how many batches (some 50 ms of work) a subtask may read from splits that are not the lowest
-	// of the job before it waits for the others.
-	aheadBatches = 128
+	// aheadBatches is how many batches a subtask may be ahead of the split that is furthest behind in
+	// event time before it waits for it. Enough to even out what a busy machine does to one core for
+	// some 10 ms; little enough that few windows are open at once, and that the subtasks end together.
+	aheadBatches = 32
 )
 
 // sourceShared is what the subtasks of one source node share.
@@ -41,6 +43,7 @@ type sourceShared struct {
 	bytesIn atomic.Int64
 	skipped atomic.Int64
 
+	restored   map[string]checkpoint.Split // by split: where the checkpoint has it
 	enum       connector.Enumerator
 	found      []connector.Split // by the first discovery
 	discovered bool              // no more splits will come
@@ -102,9 +105,10 @@ type sourceRun struct {
 	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end
 	opened    int
-	ahead     int
-	wm        int64        // last emitted
-	lag       atomic.Int64 // what is left to read, see measureLag
+	pushed    int
+	recent    [aheadBatches]int64 // the keys of the batches pushed last, by pushed modulo its length
+	wm        int64               // last emitted
+	lag       atomic.Int64        // what is left to read, see measureLag
 	merged    *vec.Batch
 	mergeIx   []int32
 }
@@ -128,8 +132,11 @@ func (s *sourceRun) refuse(b *vec.Batch, errs []expr.RowError, bad map[int]bool)
 // add gives the subtask a split, already known to the clock.
 func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
 	s.unsorted = true
-	s.splits = append(s.splits, &splitRun{s: s, split: split, order: order, cs: cs,
-		wm: vec.MinTime, shown: vec.MinTime, hold: vec.MinTime})
+	r := &splitRun{s: s, split: split, order: order, cs: cs, wm: vec.MinTime, shown: vec.MinTime, hold: vec.MinTime}
+	s.splits = append(s.splits, r)
+	if sp, ok := s.restored[split.ID]; ok {
+		r.restore(sp)
+	}
 }
 
 // step reads and pushes one batch. It returns false when nothing could be done at present.
@@ -300,20 +307,20 @@ func (s *sourceRun) idle(r *splitRun) {
 // tooFarAhead reports whether r must wait because splits of other subtasks are behind it. Only
 // bounded reads wait: they follow event time, so that state stays small and history replays as it
 // happened.
+//
+// The split with the lowest key of all never waits: a split that was just opened shows the clock a
+// watermark one below its key, all others show their key.
 func (s *sourceRun) tooFarAhead(r *splitRun) bool {
-	if !s.bounded || s.src.RowTime < 0 {
+	if !s.bounded || s.src.RowTime < 0 || r.key() <= s.clock.now()+1 {
 		return false
 	}
-	if r.key() <= s.clock.now() {
-		s.ahead = 0
-		return false
-	}
-	s.ahead++
-	if s.ahead <= aheadBatches {
-		return false
-	}
-	s.ahead = aheadBatches
-	return r.key() > s.clock.lowest(r.cs)
+	return s.pushed >= aheadBatches && s.recent[s.pushed%aheadBatches] > s.clock.lowest(r.cs)
+}
+
+// note remembers where in event time a batch began that is about to be pushed.
+func (s *sourceRun) note(key int64) {
+	s.recent[s.pushed%aheadBatches] = key
+	s.pushed++
 }
 
 // push sends the pending rows of r on and advances the clock.
@@ -321,6 +328,9 @@ func (s *sourceRun) push(r *splitRun) error {
 	n := r.out.N
 	if s.src.RowTime >= 0 && !s.bounded {
 		s.stampCombined(r)
+	}
+	if s.src.RowTime >= 0 {
+		s.note(r.key())
 	}
 	r.cursor = n
 	b := r.out
@@ -430,8 +440,11 @@ func (s *sourceRun) merge() (bool, error) {
 				next = r
 			}
 		}
-		if m.N == 0 && s.tooFarAhead(best) {
-			return false, s.tick()
+		if m.N == 0 {
+			if s.tooFarAhead(best) {
+				return false, s.tick()
+			}
+			s.note(best.key())
 		}
 		rows := s.mergeIx[:0]
 		i := best.cursor

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -33,7 +34,10 @@ type subtask struct {
 	in       *inbox
 	channels []*channel
 	ordered  map[[2]int]*orderedInput
-	msgs     []message
+	edges    map[[2]int]target // what leads to an input of a node, by node and input
+	first    []func() error    // to be done before anything else: rows that a checkpoint holds
+	msgs     []message         // taken from in and not delivered
+	lastCut  *cut              // the last one that the subtask took part in
 	wake     []<-chan struct{}
 	cmds     commands // run between batches
 	lastTick time.Time
@@ -43,7 +47,7 @@ type subtask struct {
 
 func newSubtask(j *Job, t *task, index int) *subtask {
 	return &subtask{j: j, task: t, index: index, ops: map[int]*opRun{}, outs: map[int]*fan{},
-		in: newInbox(), ordered: map[[2]int]*orderedInput{}}
+		edges: map[[2]int]target{}, in: newInbox(), ordered: map[[2]int]*orderedInput{}}
 }
 
 // commands are functions that other goroutines want run in a subtask's, between two batches, in
@@ -157,6 +161,9 @@ type opRun struct {
 	open   int       // channels that have not ended
 	total  int
 	passed int64 // the last epoch that went on
+	delta  state.Delta
+	// endedBefore says that the job goes on from a checkpoint in which the operator had ended.
+	endedBefore bool
 }
 
 // endOfChannel stands for every later marker of a channel that has ended.
@@ -215,10 +222,17 @@ func (r *opRun) end(input, ch int) error {
 	if r.open--; r.open > 0 {
 		return r.pass()
 	}
-	if err := r.op.Finish(); err != nil {
-		return err
+	if !r.endedBefore {
+		if err := r.op.Finish(); err != nil {
+			return err
+		}
 	}
-	if err := r.prepare(); err != nil {
+	// What comes last belongs to the next cut: the subtask has no part in it.
+	next := int64(1)
+	if c := r.s.lastCut; c != nil {
+		next = c.id + 1
+	}
+	if err := r.prepare(next); err != nil {
 		return err
 	}
 	if _, ok := r.node.Op.(*plan.Sink); ok {
@@ -245,8 +259,16 @@ func (r *opRun) pass() error {
 		return nil
 	}
 	r.passed = id
-	if err := r.prepare(); err != nil {
-		return err
+	if f, ok := r.op.(op.Flusher); ok {
+		if err := f.Flush(); err != nil {
+			return err
+		}
+	}
+	// With checkpoints it is their cuts that end epochs.
+	if r.s.j.checkpoints == nil {
+		if err := r.prepare(id); err != nil {
+			return err
+		}
 	}
 	if _, ok := r.node.Op.(*plan.Sink); ok {
 		r.s.j.epochs.ack(r, id)
@@ -255,8 +277,8 @@ func (r *opRun) pass() error {
 	return r.out.epoch(id)
 }
 
-// prepare ends the epoch of a sink's output.
-func (r *opRun) prepare() error {
+// prepare ends the epoch of a sink's output, which cut or marker id has ended.
+func (r *opRun) prepare(id int64) error {
 	e, ok := r.op.(interface {
 		Epoch() ([]connector.Committable, error)
 	})
@@ -268,8 +290,11 @@ func (r *opRun) prepare() error {
 		return err
 	}
 	sh := r.s.j.sinks[r.node.ID]
+	if len(cs) == 0 {
+		return nil
+	}
 	sh.mu.Lock()
-	sh.prepared = append(sh.prepared, cs...)
+	sh.prepared = append(sh.prepared, preparedOutput{id, cs})
 	sh.mu.Unlock()
 	return nil
 }
@@ -310,6 +335,12 @@ func (s *subtask) run() (err error) {
 			err = fmt.Errorf("BUG: %v\n%s", p, debug.Stack())
 		}
 	}()
+	for _, f := range s.first {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	s.first = nil
 	for {
 		if s.j.ctx.Err() != nil {
 			return nil
@@ -331,6 +362,11 @@ func (s *subtask) run() (err error) {
 // turn does one round of work: commands, messages, one batch of every source.
 func (s *subtask) turn() (worked bool, err error) {
 	from := time.Now()
+	if c := s.j.cutting.Load(); c != nil && c != s.lastCut {
+		if err := s.park(c); err != nil {
+			return false, err
+		}
+	}
 	for _, f := range s.cmds.take() {
 		if err := f(); err != nil {
 			return false, err
@@ -353,26 +389,39 @@ func (s *subtask) turn() (worked bool, err error) {
 		}
 	}
 	if worked {
+		if err := s.early(); err != nil {
+			return false, err
+		}
 		s.busy.Add(int64(time.Since(from)))
 	}
 	return worked, nil
 }
 
 func (s *subtask) receive() (bool, error) {
-	s.msgs = s.in.take(s.msgs[:0])
-	for _, m := range s.msgs {
+	if len(s.msgs) == 0 {
+		s.msgs = s.in.take(s.msgs[:0])
+	}
+	n := 0
+	for ; n < len(s.msgs); n++ {
+		if n > 0 && s.j.cutting.Load() != nil {
+			break // the others wait
+		}
+		m := s.msgs[n]
+		var err error
 		c := s.channels[m.channel]
 		if o := s.ordered[[2]int{c.to.node.ID, c.input}]; o != nil && len(o.channels) > 1 {
-			if err := o.add(s, m); err != nil {
-				return false, err
-			}
-			continue
+			err = o.add(s, m)
+		} else {
+			err = s.deliver(m)
 		}
-		if err := s.deliver(m); err != nil {
+		if err != nil {
 			return false, err
 		}
 	}
-	return len(s.msgs) > 0, nil
+	left := copy(s.msgs, s.msgs[n:])
+	clear(s.msgs[left:])
+	s.msgs = s.msgs[:left]
+	return n > 0, nil
 }
 
 // deliver gives a message to its operator and its batch back to the pool.
@@ -409,7 +458,10 @@ func (s *subtask) read() (bool, error) {
 			return false, err
 		}
 	}
-	if s.stopping() {
+	switch {
+	case s.j.draining.Load() && s.stopping():
+		return worked, s.drain()
+	case s.stopping() || s.j.pausing.Load():
 		return worked, nil
 	}
 	for _, src := range s.sourcesByTime() {
@@ -474,6 +526,23 @@ func (s *subtask) stopping() bool {
 	}
 }
 
+// drain ends the sources where they are: the end of time goes through the job.
+func (s *subtask) drain() error {
+	for _, src := range s.sources {
+		if src.closedOut {
+			continue
+		}
+		src.closedOut = true
+		if err := src.out.Watermark(vec.MaxTime); err != nil {
+			return err
+		}
+		if err := s.outs[src.node.ID].end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // finished reports that all operators have seen their end.
 func (s *subtask) finished() bool {
 	for _, r := range s.order {
@@ -536,7 +605,10 @@ func (s *subtask) wait() {
 }
 
 // exited closes the inbox, so that nobody waits for this subtask.
-func (s *subtask) exited() { s.in.close() }
+func (s *subtask) exited() {
+	s.in.close()
+	s.j.cutter.leaves(s)
+}
 
 func (s *subtask) close() error {
 	var first error
@@ -555,16 +627,22 @@ func (s *subtask) close() error {
 
 // valuesRun emits constant rows.
 type valuesRun struct {
+	node   int
 	rows   [][]types.Value
 	schema types.Schema
 	out    *fan
 	books  *op.Counters
 	batch  int
 	done   bool
+	// endedBefore says that the rows were emitted before the checkpoint that the job goes on from.
+	endedBefore bool
 }
 
 func (v *valuesRun) step() error {
 	v.done = true
+	if v.endedBefore {
+		v.rows = nil
+	}
 	for from := 0; from < len(v.rows); from += v.batch {
 		b := vec.NewBatch(v.schema)
 		for _, row := range v.rows[from:min(from+v.batch, len(v.rows))] {

@@ -1,0 +1,432 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+)
+
+// driver does what the coordinator of checkpoints decides. Its loop is one goroutine; cuts, writes
+// and commits run beside it, one of each at most, and answer with an event.
+type driver struct {
+	j      *Job
+	c      *checkpoints
+	co     *checkpoint.Coordinator
+	events chan func() []checkpoint.Action
+	start  time.Time
+	timer  *time.Timer
+	wg     sync.WaitGroup
+	ended  chan struct{} // closed when the input of the job has ended
+	over   chan struct{} // closed when the driver is done
+
+	// Of the checkpoint in flight; set by the loop before what runs beside it is started.
+	cut       *cut
+	kind      checkpoint.Kind
+	abandon   context.CancelCauseFunc
+	reports   map[string]chan savepointResult
+	positions map[int64]*frozen
+	asked     int
+
+	mu     sync.Mutex
+	status CheckpointStatus
+}
+
+type savepointResult struct {
+	path string
+	err  error
+}
+
+func newDriver(j *Job) *driver {
+	c := j.checkpoints
+	return &driver{j: j, c: c, co: checkpoint.NewCoordinator(c.o.Coordinator), events: make(chan func() []checkpoint.Action, 64),
+		start: time.Now(), timer: time.NewTimer(time.Hour), ended: make(chan struct{}), over: make(chan struct{}),
+		reports: map[string]chan savepointResult{}, positions: map[int64]*frozen{}}
+}
+
+func (d *driver) now() int64 { return time.Since(d.start).Milliseconds() }
+
+// post gives the loop an event, unless the job is over.
+func (d *driver) post(f func() []checkpoint.Action) {
+	select {
+	case d.events <- f:
+	case <-d.over:
+	}
+}
+
+// run is the loop, until the coordinator has ended the job or the job has failed.
+func (d *driver) run() {
+	defer close(d.over)
+	stopped := d.j.stop
+	ended := d.ended
+	if d.do(d.co.Begin(d.now(), d.c.o.Resumed)) {
+		return
+	}
+	for {
+		var actions []checkpoint.Action
+		select {
+		case f := <-d.events:
+			actions = f()
+		case <-d.timer.C:
+			actions = d.co.Tick(d.now())
+		case <-stopped:
+			stopped = nil
+			kind := checkpoint.Stop
+			if d.j.draining.Load() {
+				kind = checkpoint.Drain
+			}
+			actions = d.co.Requested(d.now(), kind, "stop")
+		case <-ended:
+			ended = nil
+			actions = d.co.Finished(d.now())
+		case <-d.j.ctx.Done():
+			if d.abandon != nil {
+				d.abandon(context.Cause(d.j.ctx))
+			}
+			d.wait()
+			return
+		}
+		if d.do(actions) {
+			d.wait()
+			return
+		}
+	}
+}
+
+// wait waits for what runs beside the loop; its answers are not wanted any more.
+func (d *driver) wait() {
+	done := make(chan struct{})
+	go func() { d.wg.Wait(); close(done) }()
+	for {
+		select {
+		case <-d.events:
+		case <-done:
+			return
+		}
+	}
+}
+
+// do performs actions; true: the job is over.
+func (d *driver) do(actions []checkpoint.Action) bool {
+	for _, a := range actions {
+		switch a.Do {
+		case checkpoint.DoCut:
+			d.doCut(a)
+		case checkpoint.DoWrite:
+			d.doWrite(a)
+		case checkpoint.DoAbandon:
+			d.abandon(errors.New("it took too long"))
+		case checkpoint.DoCommit:
+			d.doCommit(a.ID)
+		case checkpoint.DoCommitPositions:
+			d.doPositions(a.ID)
+		case checkpoint.DoDrop:
+			d.beside(func(ctx context.Context) {
+				if err := d.c.o.Repo.Drop(ctx, a.ID); err != nil {
+					d.j.o.Warn(fmt.Sprintf("checkpoints before %d were not removed: %v", a.ID, err))
+				}
+			})
+		case checkpoint.DoReport:
+			d.report(a)
+		case checkpoint.DoResume:
+			if d.cut != nil {
+				d.cut.release()
+			}
+		case checkpoint.DoStop:
+			if a.Err != nil {
+				d.j.o.Warn(a.Err.Error())
+			}
+			d.j.cancel(errStopped)
+			return true
+		case checkpoint.DoFail:
+			d.j.cancel(a.Err)
+			return true
+		case checkpoint.DoTimer:
+			d.timer.Reset(time.Duration(max(0, a.AtMs-d.now())) * time.Millisecond)
+		}
+	}
+	return false
+}
+
+// beside runs f beside the loop. A panic, which is a bug here or in a connector, ends the job.
+func (d *driver) beside(f func(ctx context.Context)) {
+	d.wg.Add(1)
+	go func() {
+		defer d.wg.Done()
+		d.j.guard(func() { f(context.WithoutCancel(d.j.ctx)) })
+	}()
+}
+
+// doCut takes a cut beside the loop.
+func (d *driver) doCut(a checkpoint.Action) {
+	ctx, cancel := context.WithCancelCause(d.j.ctx)
+	d.abandon, d.kind = cancel, a.Kind
+	d.beside(func(context.Context) {
+		c, err := d.takeCut(ctx, a)
+		d.post(func() []checkpoint.Action {
+			if err != nil {
+				d.failed(err)
+				return d.co.CutFailed(d.now(), a.ID, err)
+			}
+			d.cut = c
+			return d.co.CutDone(d.now(), a.ID)
+		})
+	})
+}
+
+// takeCut takes the cut that an action asks for and waits until the sinks have prepared.
+func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error) {
+	switch a.Kind {
+	case checkpoint.Drain:
+		select {
+		case <-d.ended:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	case checkpoint.Stop, checkpoint.Savepoint:
+		// Nothing is on its way in a savepoint: another plan may not have the operators it is for.
+		d.j.pausing.Store(true)
+		defer d.j.pausing.Store(false)
+		if _, err := d.j.epochs.pass(d.over, stopWithin); err != nil {
+			d.j.o.Warn("the savepoint holds rows on their way, as the sinks do not take them: " + err.Error())
+		}
+	}
+	for {
+		c, err := d.j.cut(ctx, a.ID, a.Kind == checkpoint.Stop)
+		if errors.Is(err, errSettling) && ctx.Err() == nil {
+			c.release()
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err = c.wait(ctx, c.given); err != nil {
+			c.release()
+			return nil, err
+		}
+		if err = d.j.dead.sync(); err != nil {
+			c.release()
+			return nil, err
+		}
+		for _, n := range d.j.p.Nodes {
+			sh := d.j.sinks[n.ID]
+			if sh == nil || sh.committer == nil {
+				continue
+			}
+			if cs := sh.take(a.ID); len(cs) > 0 {
+				sh.mu.Lock()
+				sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, cs})
+				sh.mu.Unlock()
+			}
+		}
+		return c, nil
+	}
+}
+
+// doWrite writes the checkpoint of the cut beside the loop.
+func (d *driver) doWrite(a checkpoint.Action) {
+	c := d.cut
+	ctx, cancel := context.WithCancelCause(d.j.ctx)
+	d.abandon = cancel
+	d.beside(func(context.Context) {
+		err := d.write(ctx, c, a)
+		d.post(func() []checkpoint.Action {
+			if err != nil {
+				d.failed(err)
+				return d.co.WriteFailed(d.now(), a.ID, err)
+			}
+			d.positions[a.ID] = &c.got
+			return d.co.Written(d.now(), a.ID)
+		})
+	})
+}
+
+func (d *driver) write(ctx context.Context, c *cut, a checkpoint.Action) error {
+	if a.Kind == checkpoint.Drain {
+		if err := d.j.freezeEnded(c); err != nil {
+			return err
+		}
+	}
+	m, paths, err := d.c.manifest(ctx, c, a.Kind != checkpoint.Periodic && a.Kind != checkpoint.Final, a.Kind == checkpoint.Final)
+	if err != nil {
+		return err
+	}
+	if a.Kind == checkpoint.Savepoint || a.Kind == checkpoint.Stop || a.Kind == checkpoint.Drain {
+		// On its own feet: all of its files are at hand, as the state was just cut.
+		if err := d.writeSavepoint(ctx, m, paths); err != nil {
+			return err
+		}
+	}
+	saved, err := d.c.o.Repo.Save(ctx, m, paths)
+	if err != nil {
+		return err
+	}
+	d.c.again = false
+	d.mu.Lock()
+	d.status.Completed++
+	d.status.Last, d.status.LastAt, d.status.LastPause = a.ID, c.started, c.got.pause
+	d.status.LastTook, d.status.LastBytes, d.status.LastRequests = time.Since(c.started), saved.Bytes, saved.Requests
+	d.mu.Unlock()
+	return nil
+}
+
+// writeSavepoint writes m on its own feet, where savepoints are kept.
+func (d *driver) writeSavepoint(ctx context.Context, m *checkpoint.Manifest, paths map[string]string) error {
+	if d.c.o.Savepoints == nil {
+		return nil
+	}
+	s := *m
+	s.Savepoint = true
+	path, err := d.c.o.Savepoints(ctx, &s, paths)
+	if err != nil {
+		return fmt.Errorf("savepoint: %w", err)
+	}
+	d.mu.Lock()
+	d.status.LastSavepoint = path
+	d.mu.Unlock()
+	return nil
+}
+
+func (d *driver) failed(err error) {
+	d.mu.Lock()
+	d.status.Failed++
+	d.status.LastError = err.Error()
+	d.mu.Unlock()
+	if d.j.ctx.Err() == nil {
+		d.j.o.Warn("checkpoint: " + err.Error())
+	}
+}
+
+// doCommit makes the output of an epoch visible beside the loop.
+func (d *driver) doCommit(id int64) {
+	d.beside(func(ctx context.Context) {
+		err := d.commit(ctx, id)
+		d.post(func() []checkpoint.Action {
+			if err != nil {
+				d.j.o.Warn(err.Error())
+				return d.co.CommitFailed(d.now(), id, err)
+			}
+			return d.co.CommitDone(d.now(), id)
+		})
+	})
+}
+
+func (d *driver) commit(ctx context.Context, id int64) error {
+	for _, n := range d.j.p.Nodes {
+		sh := d.j.sinks[n.ID]
+		if sh == nil || sh.committer == nil {
+			continue
+		}
+		if err := d.j.commitPending(ctx, sh, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doPositions tells the outside world how far the sources were at a checkpoint.
+func (d *driver) doPositions(id int64) {
+	f := d.positions[id]
+	delete(d.positions, id)
+	if f == nil {
+		return
+	}
+	d.beside(func(ctx context.Context) {
+		for _, s := range f.sources {
+			if s.reader == nil {
+				continue
+			}
+			at := map[string]connector.Position{}
+			for _, sp := range s.splits {
+				at[sp.ID] = connector.Position{Offset: sp.Offset, Set: sp.Set}
+			}
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err := s.reader.Commit(ctx, at)
+			cancel()
+			if err != nil {
+				d.j.o.Warn("positions were not committed: " + err.Error())
+			}
+		}
+	})
+}
+
+// report answers who asked for a savepoint.
+func (d *driver) report(a checkpoint.Action) {
+	d.mu.Lock()
+	r := savepointResult{d.status.LastSavepoint, a.Err}
+	ch := d.reports[a.Ref]
+	delete(d.reports, a.Ref)
+	d.mu.Unlock()
+	if ch != nil {
+		ch <- r
+	} else if a.Err != nil {
+		d.j.o.Warn(a.Err.Error())
+	}
+}
+
+// freezeEnded writes down the state of operators that have come to their end: after a drain it is
+// what the next start goes on from.
+func (j *Job) freezeEnded(c *cut) error {
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			for _, r := range s.order {
+				st, ok := r.op.(op.Stateful)
+				if !ok {
+					continue
+				}
+				changes, err := r.changes(st)
+				if err != nil {
+					return err
+				}
+				j.checkpoints.add(c.id, r.node.ID, changes)
+			}
+		}
+	}
+	for i := range c.got.ops {
+		c.got.ops[i].ended = false // what comes after it starts with what is kept
+	}
+	for i := range c.got.sources {
+		c.got.sources[i].done = false
+	}
+	return nil
+}
+
+// Savepoint writes a savepoint while the job goes on, and returns its path.
+func (j *Job) Savepoint(ctx context.Context) (string, error) {
+	d := j.driver
+	if d == nil {
+		return "", errors.New("the job takes no checkpoints; set 'execution.checkpointing.interval'")
+	}
+	ch := make(chan savepointResult, 1)
+	d.mu.Lock()
+	d.asked++
+	ref := fmt.Sprintf("savepoint %d", d.asked)
+	d.reports[ref] = ch
+	d.mu.Unlock()
+	d.post(func() []checkpoint.Action { return d.co.Requested(d.now(), checkpoint.Savepoint, ref) })
+	select {
+	case r := <-ch:
+		return r.path, r.err
+	case <-d.over:
+		return "", errors.New("the job has ended")
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// Checkpoints is a look at the job's checkpoints; false where none are taken.
+func (j *Job) Checkpoints() (CheckpointStatus, bool) {
+	d := j.driver
+	if d == nil {
+		return CheckpointStatus{}, false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.status, true
+}

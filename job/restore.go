@@ -1,0 +1,249 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/state/store"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// savedState is the entries of one operator in the key groups of one subtask.
+type savedState struct {
+	store  *store.Store
+	id     uint16
+	lo, hi int
+}
+
+// Scan implements state.Saved.
+func (s *savedState) Scan(st int, f func(group int, key, value []byte) error) error {
+	return s.store.Scan(s.id, st, s.lo, s.hi, f)
+}
+
+// restoreSplits returns the splits of a source as the checkpoint has them and those found since,
+// and tells the clock what it knew.
+func (s *sourceShared) restoreSplits(ctx context.Context, from *checkpoint.Source) error {
+	ids := make([]string, 0, len(from.Splits))
+	for _, sp := range from.Splits {
+		ids = append(ids, sp.ID)
+	}
+	s.enum.Known(ids)
+	found, done, err := s.enum.Discover(ctx)
+	if err != nil {
+		return err
+	}
+	s.discovered = done || from.Done
+	s.restored = map[string]checkpoint.Split{}
+	s.clock.restore(from.Clock)
+	for _, sp := range from.Splits {
+		s.restored[sp.ID] = sp
+		if sp.Ended {
+			continue
+		}
+		s.found = append(s.found, connector.Split{ID: sp.ID, Data: sp.Data,
+			Position: connector.Position{Offset: sp.Offset, Set: sp.Set}})
+	}
+	s.found = append(s.found, found...)
+	return nil
+}
+
+// savedSource is the source of the checkpoint whose place n has taken, or nil.
+func (j *Job) savedSource(n *plan.Node) *checkpoint.Source {
+	if j.checkpoints == nil || j.checkpoints.o.From == nil {
+		return nil
+	}
+	m := j.checkpoints.o.From
+	for i := range m.Sources {
+		if j.checkpoints.nodes[m.Sources[i].Node] == n {
+			return &m.Sources[i]
+		}
+	}
+	return nil
+}
+
+// restore sets a split that was just added to where the checkpoint has it.
+func (r *splitRun) restore(sp checkpoint.Split) {
+	r.wm, r.shown, r.sinceN = sp.Watermark, sp.Shown, sp.Since
+	if sp.Shown > vec.MinTime {
+		r.s.clock.advance(r.cs, sp.Shown)
+	}
+	if sp.Idle {
+		r.s.clock.setStatus(r.cs, splitIdle)
+	}
+}
+
+// restoreAll gives the operators their state and puts the rows that were on their way back.
+func (j *Job) restoreAll() error {
+	c := j.checkpoints
+	m := c.o.From
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			for _, src := range s.sources {
+				src.restoreEnds()
+			}
+			for _, v := range s.values {
+				o := c.operators[v.node]
+				v.endedBefore = o != nil && o.Ended
+			}
+			for _, r := range s.order {
+				if err := j.restoreOp(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, n := range j.p.Nodes {
+		if o := c.operators[n.ID]; o != nil && len(j.books[n.ID]) > 0 {
+			setBooks(j.books[n.ID][0], o.Books)
+		}
+	}
+	return j.restoreChannels(m)
+}
+
+// restoreEnds notes the splits that were read to their end, so that the next checkpoint has them too.
+// They go to the first subtask.
+func (s *sourceRun) restoreEnds() {
+	if s != s.runs[0] {
+		return
+	}
+	for id, sp := range s.restored {
+		if !sp.Ended {
+			continue
+		}
+		if s.ends == nil {
+			s.ends = map[string]connector.Position{}
+		}
+		s.ends[id] = connector.Position{Offset: sp.Offset, Set: sp.Set}
+	}
+}
+
+func (j *Job) restoreOp(r *opRun) error {
+	c := j.checkpoints
+	o := c.operators[r.node.ID]
+	if o == nil {
+		return nil
+	}
+	r.endedBefore = o.Ended
+	st, ok := r.op.(op.Stateful)
+	if !ok || o.Ended {
+		return nil
+	}
+	lo, hi := state.Groups(r.s.index, j.o.MaxParallelism, r.s.task.par)
+	saved := &savedState{store: c.store, id: o.ID, lo: lo, hi: hi}
+	if err := st.Restore(saved, o.Heads); err != nil {
+		return fmt.Errorf("restore operator %s from checkpoint %d: %w", r.node.Label, c.o.From.ID, err)
+	}
+	return nil
+}
+
+// restoreChannels makes the first subtask above each edge send the rows that were on their way, before
+// anything else: so no watermark overtakes them.
+func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
+	c := j.checkpoints
+	for _, ch := range m.Channels {
+		to, from := c.nodes[ch.To], c.nodes[ch.From]
+		if to == nil || from == nil || ch.Input >= len(to.Inputs) || to.Inputs[ch.Input].From != from.ID {
+			return fmt.Errorf("checkpoint %d has rows on their way to an operator that the plan does not have any more; "+
+				"start from a savepoint, which has none, or with --fresh", m.ID)
+		}
+		s := j.subtaskOf(from)
+		t := s.edges[[2]int{to.ID, ch.Input}]
+		s.first = append(s.first, func() error {
+			return eachRows(ch.Rows, ch.Schema, j.o.BatchRows, func(b *vec.Batch) error {
+				if !to.NeedStamps && !from.NeedStamps {
+					b.Stamps = nil
+				}
+				return t.Emit(b)
+			})
+		})
+	}
+	return nil
+}
+
+// subtaskOf returns the first subtask of a node.
+func (j *Job) subtaskOf(n *plan.Node) *subtask {
+	for _, t := range j.tasks {
+		if slices.Contains(t.nodes, n) {
+			return t.subtasks[0]
+		}
+	}
+	panic("BUG: node without a task")
+}
+
+// recoverSinks commits what the checkpoint says was prepared: the crash may have come before.
+func (j *Job) recoverSinks(ctx context.Context) error {
+	c := j.checkpoints
+	var errs []error
+	from := c.o.Recover
+	for i := range from.Sinks {
+		m := &from.Sinks[i]
+		if len(m.Pending) == 0 {
+			continue
+		}
+		var sh *sinkShared
+		for _, n := range j.p.Nodes {
+			if s := j.sinks[n.ID]; s != nil && s.sink != nil && j.sinkName(n) == m.Name {
+				sh = s
+			}
+		}
+		if sh == nil || sh.committer == nil {
+			errs = append(errs, fmt.Errorf("checkpoint %d holds output for table %s that was not committed yet, and the job does not "+
+				"write that table any more; start the old job once more to commit it, or lose it with --fresh", from.ID, m.Table))
+			continue
+		}
+		for _, p := range m.Pending {
+			cs := make([]connector.Committable, len(p.Committables))
+			for k, x := range p.Committables {
+				cs[k] = x
+			}
+			sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: p.Lineage, Checkpoint: p.Checkpoint}, cs})
+		}
+		if err := j.commitPending(ctx, sh, from.ID); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restore sets what the combined watermark had reached.
+func (c *clock) restore(wm int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.combined = max(c.combined, wm)
+}
+
+// bookNames are the names of counters in a checkpoint.
+const (
+	bookIn, bookOut, bookUsed = "in", "out", "used"
+)
+
+// addBooks adds counters to named ones.
+func addBooks(to map[string]int64, c *op.Counters) {
+	to[bookIn] += c.RowsIn.Load()
+	to[bookOut] += c.RowsOut.Load()
+	to[bookUsed] += c.Used.Load()
+	for r := op.DropReason(0); r < op.DropReasons; r++ {
+		if n := c.Drops[r].Load(); n != 0 {
+			to["dropped: "+r.String()] += n
+		}
+	}
+}
+
+// setBooks sets counters to what a checkpoint has.
+func setBooks(c *op.Counters, from map[string]int64) {
+	c.RowsIn.Store(from[bookIn])
+	c.RowsOut.Store(from[bookOut])
+	c.Used.Store(from[bookUsed])
+	for r := op.DropReason(0); r < op.DropReasons; r++ {
+		c.Drops[r].Store(from["dropped: "+r.String()])
+	}
+}
+
+var _ state.Saved = (*savedState)(nil)

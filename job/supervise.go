@@ -1,0 +1,186 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/plan"
+)
+
+// Supervisor runs a plan and starts it again when it fails, from its newest checkpoint.
+type Supervisor struct {
+	p       *plan.Plan
+	o       Options
+	prepare func(ctx context.Context) (*CheckpointOptions, error)
+	restart *checkpoint.Restart
+	ctx     context.Context
+
+	mu       sync.Mutex
+	job      *Job
+	restarts int
+	lastErr  error
+	stop     chan struct{} // closed by Stop and Drain
+	stopped  sync.Once
+	drain    bool
+	done     chan struct{}
+	report   *Report
+	err      error
+}
+
+// Supervise starts p. Before every start prepare says where its checkpoints are and what it goes on
+// from; nil: none are taken, and a failure ends the job. An error of the first start is returned.
+func Supervise(ctx context.Context, p *plan.Plan, o Options, restart *checkpoint.Restart,
+	prepare func(ctx context.Context) (*CheckpointOptions, error)) (*Supervisor, error) {
+	o.setDefaults()
+	s := &Supervisor{p: p, o: o, prepare: prepare, restart: restart, ctx: ctx, stop: make(chan struct{}), done: make(chan struct{})}
+	j, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	s.job = j
+	go s.run()
+	return s, nil
+}
+
+func (s *Supervisor) begin() (*Job, error) {
+	o := s.o
+	if s.prepare != nil {
+		c, err := s.prepare(s.ctx)
+		if err != nil {
+			return nil, err
+		}
+		o.Checkpoints = c
+	}
+	return Start(s.ctx, s.p, o)
+}
+
+// run waits for the job and starts it again as long as it should be.
+func (s *Supervisor) run() {
+	defer close(s.done)
+	for {
+		s.report, s.err = s.job.Wait()
+		if s.err == nil || !s.again() {
+			return
+		}
+	}
+}
+
+// again starts the job again after a failure; false: it does not, and s.err says why.
+func (s *Supervisor) again() bool {
+	for {
+		if s.restart == nil || s.isStopped() || s.ctx.Err() != nil {
+			return false
+		}
+		d := s.restart.Failed(time.Now().UnixMilli(), s.err, rand.Float64())
+		if !d.Restart {
+			s.err = d.Err
+			return false
+		}
+		s.o.Warn(fmt.Sprintf("the job failed and starts again in %s from its newest checkpoint: %v", d.Delay.Round(time.Millisecond), s.err))
+		if !s.sleep(d.Delay) {
+			return false
+		}
+		j, err := s.begin()
+		s.mu.Lock()
+		s.restarts++
+		s.lastErr = s.err
+		if err == nil {
+			s.job = j
+		}
+		drain := s.drain
+		s.mu.Unlock()
+		if err != nil {
+			s.err = err
+			continue
+		}
+		if s.isStopped() { // asked for meanwhile
+			j.draining.Store(drain)
+			j.Stop()
+		}
+		return true
+	}
+}
+
+// sleep waits; false: the job is to stop.
+func (s *Supervisor) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.stop:
+		return false
+	case <-s.ctx.Done():
+		return false
+	}
+}
+
+func (s *Supervisor) isStopped() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *Supervisor) current() *Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.job
+}
+
+// Restarts is how often the job was started again, and the failure that was the reason last.
+func (s *Supervisor) Restarts() (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.restarts, s.lastErr
+}
+
+// Status is a look at the running job.
+func (s *Supervisor) Status() Status { return s.current().Status() }
+
+// Checkpoints is a look at the job's checkpoints; false where none are taken.
+func (s *Supervisor) Checkpoints() (CheckpointStatus, bool) { return s.current().Checkpoints() }
+
+// Savepoint writes a savepoint while the job goes on, and returns its path.
+func (s *Supervisor) Savepoint(ctx context.Context) (string, error) {
+	return s.current().Savepoint(ctx)
+}
+
+// Stop is Job.Stop; a job that waits to be started again ends with its failure.
+func (s *Supervisor) Stop() {
+	s.stopped.Do(func() { close(s.stop) })
+	s.current().Stop()
+}
+
+// Drain is Job.Drain.
+func (s *Supervisor) Drain() {
+	s.mu.Lock()
+	s.drain = true
+	s.mu.Unlock()
+	s.stopped.Do(func() { close(s.stop) })
+	s.current().Drain()
+}
+
+// Kill ends the job at once, without another start.
+func (s *Supervisor) Kill(why error) {
+	s.stopped.Do(func() { close(s.stop) })
+	s.current().Kill(why)
+}
+
+// Wait returns when the job has ended for good.
+func (s *Supervisor) Wait() (*Report, error) {
+	<-s.done
+	return s.report, s.err
+}
+
+// Done is closed when the job has ended for good.
+func (s *Supervisor) Done() <-chan struct{} { return s.done }
+
+// Bounded reports whether the job ends by itself.
+func (s *Supervisor) Bounded() bool { return s.current().Bounded() }

@@ -185,6 +185,24 @@ type BatchReader interface {
 	ReadBatch(ctx context.Context, b *vec.Batch, maxRows int) error
 }
 
+// Refetcher is implemented by sources that can read a single record again, long after it was read:
+// for the dead letters of rows that a later operator refuses.
+type Refetcher interface {
+	// NewFetcher is called at most once a run, when the first record is wanted.
+	NewFetcher(ctx context.Context) (RecordFetcher, error)
+}
+
+// RecordFetcher reads single records by their place. Its calls do not overlap. Like a SplitReader
+// it may have a method CutBy, which is then called before the first Fetch.
+type RecordFetcher interface {
+	// Fetch returns the bytes of the record at the position pos of the split called split, in
+	// the form of format.BadRecord; nil for a record that is NULL as a whole. They are valid
+	// until the next call. It returns soon after ctx has ended. Positions that ascend within a
+	// split should cost little more than reading on.
+	Fetch(ctx context.Context, split string, pos int64) ([]byte, error)
+	Close() error
+}
+
 // Records is a run of records from one split.
 type Records struct {
 	// Chunk holds the values for the value format.

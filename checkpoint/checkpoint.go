@@ -154,10 +154,3 @@ type Channel struct {
 	Schema types.Schema
 	Rows   []byte
 }
-
-// Saved says what writing a checkpoint took: what Repository.Save returns.
-type Saved struct {
-	// Bytes and Files are what was written, the manifest included; Requests those to the store.
-	Bytes, Requests int64
-	Files           int
-}

@@ -60,6 +60,7 @@ func (o *DropUpdateBefore) Close() error { return nil }
 type keyed struct {
 	keys  []int
 	ttlMs int64
+	list  bool // a record keeps several rows
 	in    types.Schema
 	ctx   *op.Context
 	out   op.Output
@@ -96,6 +97,9 @@ func (o *keyed) Open(c *op.Context, out op.Output) error {
 	}
 	l := state.NewLayout(ts, false)
 	o.enc, o.t, o.blob = state.NewEncoder(l), state.NewTable(o.mem, l, []uint64{0, 0}), state.NewBlob(o.mem)
+	if c.Saves {
+		o.t.TrackTouched()
+	}
 	o.keyCols = make([]*vec.Vec, len(o.keys))
 	return nil
 }
@@ -116,6 +120,7 @@ func (o *keyed) begin(b *vec.Batch, rows []int32) {
 		return
 	}
 	now := o.ctx.Now()
+	o.t.Touch(o.recs)
 	for _, r := range o.recs {
 		w := o.words(r)
 		if w[refAt] != 0 && int64(w[usedAt])+o.ttlMs <= now {
@@ -124,6 +129,12 @@ func (o *keyed) begin(b *vec.Batch, rows []int32) {
 		}
 		w[usedAt] = uint64(now)
 	}
+}
+
+// set replaces what record rec, that of row k, keeps.
+func (o *keyed) set(k int, ref state.Ref) {
+	o.t.Touch(o.recs[k : k+1])
+	o.words(o.recs[k])[refAt] = uint64(ref)
 }
 
 func (o *keyed) words(rec uint32) []uint64 { return o.t.At(rec)[o.t.Base():] }
@@ -156,14 +167,18 @@ func (o *keyed) end() error {
 		}
 	}
 	o.expire()
-	if c := o.ctx.Counters; c != nil {
-		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.t.Len()))
-	}
+	o.count()
 	if o.batch.N == 0 {
 		return nil
 	}
 	return o.out.Emit(o.batch)
+}
+
+func (o *keyed) count() {
+	if c := o.ctx.Counters; c != nil {
+		c.StateBytes.Store(o.mem.Bytes())
+		c.StateEntries.Store(int64(o.t.Len()))
+	}
 }
 
 // expire looks at a few records and removes those that have not been used for the TTL.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -18,19 +19,21 @@ import (
 func TestCases(t *testing.T) {
 	for _, c := range exectest.Cases(t, "testdata/*.txt") {
 		t.Run(c.Name, func(t *testing.T) {
+			ttl, _ := strconv.ParseInt(c.Args["ttl"], 10, 64)
 			mk := func() (op.Operator, error) {
 				switch c.Args["op"] {
 				case "normalize":
 					return changelog.NewNormalize(&plan.Normalize{Keys: c.Columns(c.Args["key"]),
-						UpdateBefore: c.Args["before"] != "no"}, c.Schema, c.Schema)
+						UpdateBefore: c.Args["before"] != "no", TTLMs: ttl}, c.Schema, c.Schema)
 				case "materialize":
-					return changelog.NewMaterialize(&plan.Materialize{Keys: c.Columns(c.Args["key"])}, c.Schema, c.Schema)
+					return changelog.NewMaterialize(&plan.Materialize{Keys: c.Columns(c.Args["key"]), TTLMs: ttl}, c.Schema, c.Schema)
 				case "drop":
 					return changelog.NewDropUpdateBefore(), nil
 				}
 				return nil, fmt.Errorf("line %d: unknown operator %q", c.Line, c.Args["op"])
 			}
-			exectest.Run(t, mk, c.Schema, c.Script, exectest.Options{}, func(t *testing.T, r *exectest.Result) {
+			opt := exectest.Options{Keys: c.Columns(c.Args["key"])}
+			exectest.Run(t, mk, c.Schema, c.Script, opt, func(t *testing.T, r *exectest.Result) {
 				var got []string
 				for _, row := range r.Rows {
 					got = append(got, row.Kind.String()+" "+row.Text)
@@ -73,7 +76,8 @@ func TestMaterialize_OutOfOrder(t *testing.T) {
 		mk := func() (op.Operator, error) {
 			return changelog.NewMaterialize(&plan.Materialize{Keys: []int{0}}, in, in)
 		}
-		exectest.Run(t, mk, in, script, exectest.Options{}, func(t *testing.T, res *exectest.Result) {
+		opt := exectest.Options{Keys: []int{0}, Fold: func(rows []exectest.Out) []string { return exectest.FoldByKey(rows, 1) }}
+		exectest.Run(t, mk, in, script, opt, func(t *testing.T, res *exectest.Result) {
 			if got := exectest.FoldByKey(res.Rows, 1); !reflect.DeepEqual(got, want) {
 				t.Errorf("seed %d: got %s, want %s", seed, got, want)
 			}

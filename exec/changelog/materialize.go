@@ -18,7 +18,9 @@ type Materialize struct{ keyed }
 
 // NewMaterialize builds the operator of n over rows of schema in; out is the same columns.
 func NewMaterialize(n *plan.Materialize, in, out types.Schema) (op.Operator, error) {
-	return &Materialize{newKeyed(n.Keys, n.TTLMs, in, out)}, nil
+	o := &Materialize{newKeyed(n.Keys, n.TTLMs, in, out)}
+	o.list = true
+	return o, nil
 }
 
 // Process implements op.Operator.
@@ -40,10 +42,10 @@ func (o *Materialize) Process(_ int, b *vec.Batch) error {
 			n := len(o.row) - 4
 			copy(o.row[4:], o.row[:n])
 			binary.LittleEndian.PutUint32(o.row, uint32(n))
-			w[refAt] = uint64(o.blob.Append(state.Ref(w[refAt]), o.row))
+			o.set(k, o.blob.Append(state.Ref(w[refAt]), o.row))
 			continue
 		}
-		if !o.remove(w, stamp) {
+		if !o.remove(k, w, stamp) {
 			stale++
 		}
 	}
@@ -51,8 +53,9 @@ func (o *Materialize) Process(_ int, b *vec.Batch) error {
 	return o.end()
 }
 
-// remove takes the first row equal to o.row out of a record's rows, and shows what that changes.
-func (o *Materialize) remove(w []uint64, stamp int64) bool {
+// remove takes the first row equal to o.row out of the rows of the record of row k, whose words are
+// w, and shows what that changes.
+func (o *Materialize) remove(k int, w []uint64, stamp int64) bool {
 	list := o.blob.Get(state.Ref(w[refAt]))
 	found, last, shown := -1, 0, -1
 	eachRow(list, func(at int, row []byte) bool {
@@ -71,7 +74,7 @@ func (o *Materialize) remove(w []uint64, stamp int64) bool {
 	case shown < 0:
 		o.emit(types.Delete, o.row, stamp)
 		o.blob.Free(state.Ref(w[refAt]))
-		w[refAt] = 0
+		o.set(k, 0)
 		return true
 	case found == last:
 		n := int(binary.LittleEndian.Uint32(list[shown:]))
@@ -79,6 +82,6 @@ func (o *Materialize) remove(w []uint64, stamp int64) bool {
 	}
 	n := 4 + int(binary.LittleEndian.Uint32(list[found:]))
 	copy(list[found:], list[found+n:])
-	w[refAt] = uint64(o.blob.Grow(state.Ref(w[refAt]), len(list)-n))
+	o.set(k, o.blob.Grow(state.Ref(w[refAt]), len(list)-n))
 	return true
 }

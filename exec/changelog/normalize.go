@@ -39,7 +39,7 @@ func (o *Normalize) Process(_ int, b *vec.Batch) error {
 			}
 			o.emit(types.Delete, old, stamp)
 			o.blob.Free(state.Ref(w[refAt]))
-			w[refAt] = 0
+			o.set(k, 0)
 			continue
 		}
 		o.encode(b, int(i))
@@ -55,7 +55,7 @@ func (o *Normalize) Process(_ int, b *vec.Batch) error {
 			}
 			o.emit(types.UpdateAfter, o.row, stamp)
 		}
-		w[refAt] = uint64(o.blob.Set(state.Ref(w[refAt]), o.row))
+		o.set(k, o.blob.Set(state.Ref(w[refAt]), o.row))
 	}
 	o.stale(stale)
 	if same > 0 && o.ctx.Counters != nil {

@@ -9,6 +9,7 @@ package exectest
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -19,12 +20,14 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// Step is a row (Vals is set), a watermark or, with Proc, a point in processing time.
+// Step is a row (Vals is set), a watermark or, with Proc, a point in processing time; with Save, a
+// Cluster saves.
 type Step struct {
 	Kind types.RowKind
 	Vals []types.Value
 	Time int64
 	Proc bool
+	Save bool
 }
 
 // Row returns a step with an inserted row.
@@ -64,10 +67,14 @@ type Variant struct {
 // Variants are those that every operator test runs.
 var Variants = []Variant{{1, false}, {3, false}, {3, true}, {0, false}, {0, true}}
 
-// Options change the context that the operator sees.
+// Options change the context that the operator sees, and how Stateful ones are restarted.
 type Options struct {
 	BatchMode bool
 	Zone      string
+	// Keys are the columns by whose key groups rows go to parallel instances; nil: there is one.
+	Keys []int
+	// Fold is what must not depend on the number of instances; nil: Fold.
+	Fold func([]Out) []string
 }
 
 // Drive runs a script through an operator and ends it.
@@ -121,6 +128,13 @@ func (d *driver) step(s Step) error {
 		d.rows++
 		if d.v.Size != 0 && d.rows >= d.v.Size {
 			return d.flush()
+		}
+	case s.Save:
+		if err := d.flush(); err != nil {
+			return err
+		}
+		if c, ok := d.o.(*Cluster); ok {
+			return c.Save()
 		}
 	case s.Proc:
 		if err := d.flush(); err != nil {
@@ -315,21 +329,61 @@ func FoldByKey(rows []Out, key int) []string {
 	return out
 }
 
-// Run drives a script in every variant and calls check with each result.
+// Run drives a script in every variant and calls check with each result. Operators that are
+// Stateful run once more with restarts in the middle, which must not change anything, and, with
+// Options.Keys, with restarts at another number of instances, which must not change the folded
+// result.
 func Run(t *testing.T, mk func() (op.Operator, error), in types.Schema, script []Step, opt Options,
 	check func(t *testing.T, r *Result)) {
 	t.Helper()
-	for _, v := range Variants {
-		t.Run(fmt.Sprintf("size=%d,junk=%v", v.Size, v.Junk), func(t *testing.T) {
-			o, err := mk()
-			if err != nil {
-				t.Fatal(err)
+	drive := func(t *testing.T, o op.Operator, v Variant) *Result {
+		t.Helper()
+		r, err := Drive(o, in, script, v, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	fold := opt.Fold
+	if fold == nil {
+		fold = Fold
+	}
+	for i, v := range Variants {
+		name := fmt.Sprintf("size=%d,junk=%v", v.Size, v.Junk)
+		// A few restarts in a script, however long.
+		every := 3
+		if v.Size > 0 {
+			every = max(every, len(script)/v.Size/8)
+		}
+		o, err := mk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plain *Result
+		t.Run(name, func(t *testing.T) {
+			plain = drive(t, o, v)
+			check(t, plain)
+		})
+		if _, ok := o.(op.Stateful); !ok || plain == nil || t.Failed() || v.Junk != (v.Size == 3) {
+			continue // three variants are enough for restarts
+		}
+		t.Run(name+",restarts", func(t *testing.T) {
+			c := &Cluster{Make: mk, Seed: int64(i), Every: every}
+			check(t, drive(t, c, v))
+		})
+		if opt.Keys == nil {
+			continue
+		}
+		t.Run(name+",rescaled", func(t *testing.T) {
+			c := &Cluster{Make: mk, Seed: int64(i), Every: every, Par: []int{1, 3, 2}, Keys: [][]int{opt.Keys},
+				Schemas: []types.Schema{in}}
+			r := drive(t, c, v)
+			if got, want := fold(r.Rows), fold(plain.Rows); !slices.Equal(got, want) {
+				t.Errorf("seed %d, %d starts:\n got  %s\n want %s", i, c.Starts, got, want)
 			}
-			r, err := Drive(o, in, script, v, opt)
-			if err != nil {
-				t.Fatal(err)
+			if r.Drops != plain.Drops {
+				t.Errorf("seed %d: drops %v, want %v", i, r.Drops, plain.Drops)
 			}
-			check(t, r)
 		})
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// Agg is the operator of plan.GroupAgg in a single phase, or the global one of two.
+// Agg is what both phases of an aggregation have in common; see Keyed and Local.
 type Agg struct {
 	n     *plan.GroupAgg
 	inS   types.Schema
@@ -64,7 +64,7 @@ func New(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
 	if n.Phase == plan.LocalPhase {
 		return newLocal(n, in, out)
 	}
-	o := &Agg{n: n, inS: in}
+	o := &Keyed{Agg: Agg{n: n, inS: in}}
 	opt := agg.Options{Retract: n.InputRetracts, Owned: n.InputRetracts || n.TTLMs > 0}
 	if n.Phase == plan.GlobalPhase {
 		in = agg.PhaseSchema(n.Aggs)
@@ -109,6 +109,9 @@ func (o *Agg) Open(c *op.Context, out op.Output) error {
 		extra++
 	}
 	o.st = o.set.NewStore(o.mem, l, extra)
+	if c.Saves {
+		o.st.Track()
+	}
 	o.init = o.set.Init()
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.stamp = vec.MinTime

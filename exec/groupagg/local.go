@@ -41,6 +41,7 @@ func (o *Local) Open(c *op.Context, out op.Output) error {
 	o.ids = make([]uint32, vec.BatchRows)
 	global := *c
 	global.BatchMode = false // the result for no rows is the global phase's
+	global.Saves = false     // Flush leaves nothing to be saved
 	err := o.Agg.Open(&global, out)
 	o.since = vec.MaxTime
 	return err

@@ -1,0 +1,116 @@
+package changelog
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+const saveVersion = 1
+
+// States implements op.Stateful: one state, an entry a key:
+//
+//	key    state.Table.AppendKey
+//	value  with a TTL the time of last use (BIGINT, ms, in the form of state.AppendValue), then what
+//	       a record keeps: of Normalize the columns of the row, each in the form of state.AppendValue;
+//	       of Materialize the rows (BYTES, in that form: each its length, 4 bytes, little endian, and
+//	       its columns)
+func (o *keyed) States() []state.Spec {
+	sp := state.Spec{Name: "rows", Version: saveVersion}
+	for _, k := range o.keys {
+		f := o.in.Fields[k]
+		sp.Key = append(sp.Key, types.Field{Name: f.Name, Type: f.Type.WithoutAttr()})
+	}
+	if o.ttlMs > 0 {
+		sp.Value = append(sp.Value, types.Field{Name: "last use", Type: types.BigIntType.NotNull()})
+	}
+	if o.list {
+		sp.Value = append(sp.Value, types.Field{Name: "rows", Type: types.BytesType.NotNull()})
+		return []state.Spec{sp}
+	}
+	for _, f := range o.in.Fields {
+		sp.Value = append(sp.Value, types.Field{Name: f.Name, Type: f.Type.WithoutAttr()})
+	}
+	return []state.Spec{sp}
+}
+
+func (o *keyed) keeper() *state.Keeper {
+	return &state.Keeper{MaxParallelism: o.ctx.MaxParallelism, Codec: o, Check: o.ctx.CheckGroup}
+}
+
+// Freeze implements op.Stateful.
+func (o *keyed) Freeze(d *state.Delta) error { o.keeper().Freeze(o.t, d); return nil }
+
+// Dirty implements op.Stateful.
+func (o *keyed) Dirty() int {
+	return o.t.Dirty() * (8*(o.t.Layout().Words()+1) + 16*len(o.in.Fields))
+}
+
+// Head implements op.Stateful.
+func (o *keyed) Head(dst []byte) ([]byte, error) { return dst, nil }
+
+// Restore implements op.Stateful.
+func (o *keyed) Restore(saved state.Saved, _ [][]byte) error {
+	k := o.keeper()
+	err := saved.Scan(0, func(_ int, key, value []byte) error { return k.Load(o.t, key, value) })
+	o.count()
+	return err
+}
+
+// AppendValue implements state.Codec.
+func (o *keyed) AppendValue(dst []byte, rec uint32) []byte {
+	le := binary.LittleEndian
+	w := o.words(rec)
+	if o.ttlMs > 0 {
+		dst = le.AppendUint64(append(dst, 1), w[usedAt])
+	}
+	b := o.blob.Get(state.Ref(w[refAt]))
+	if o.list {
+		dst = le.AppendUint32(append(dst, 1), uint32(len(b)))
+	}
+	return append(dst, b...)
+}
+
+var errSaved = errors.New("a saved row does not have the shape of the operator's rows")
+
+// LoadValue implements state.Codec.
+func (o *keyed) LoadValue(rec uint32, b []byte) error {
+	le := binary.LittleEndian
+	w := o.words(rec)
+	if o.ttlMs > 0 {
+		if len(b) < 9 {
+			return errSaved
+		}
+		w[usedAt], b = le.Uint64(b[1:]), b[9:]
+	}
+	if o.list {
+		if len(b) < 5 || uint64(le.Uint32(b[1:])) != uint64(len(b)-5) || !framed(b[5:]) {
+			return errSaved
+		}
+		b = b[5:]
+	}
+	if len(b) == 0 {
+		return errSaved
+	}
+	w[refAt] = uint64(o.blob.Put(b))
+	return nil
+}
+
+// framed reports whether b is rows with their lengths.
+func framed(b []byte) bool {
+	for len(b) > 0 {
+		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+			return false
+		}
+		b = b[4+binary.LittleEndian.Uint32(b):]
+	}
+	return true
+}
+
+var (
+	_ op.Stateful = (*Normalize)(nil)
+	_ op.Stateful = (*Materialize)(nil)
+)

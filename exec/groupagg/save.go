@@ -1,0 +1,140 @@
+package groupagg
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// Keyed is the operator of plan.GroupAgg in a single phase, or the global one of two: an Agg whose
+// groups are saved. State 0 are the groups, an entry a key:
+//
+//	key    state.Table.AppendKey
+//	value  in the form of state.AppendValue: with a TTL the time of last use (BIGINT, ms); with
+//	       retractions the number of rows (BIGINT); the accumulators (BYTES, agg.Set.AppendGroup)
+//
+// The states after it are the distinct values of groups (agg.Set.ValueSpecs).
+type Keyed struct {
+	Agg
+	words []*uint64 // memory of owned
+}
+
+const saveVersion = 1
+
+// States implements op.Stateful.
+func (o *Keyed) States() []state.Spec {
+	groups := state.Spec{Name: "groups", Version: saveVersion}
+	for i, t := range keyTypes(o.inS, o.n.Keys) {
+		groups.Key = append(groups.Key, types.Field{Name: o.inS.Fields[o.n.Keys[i]].Name, Type: t})
+	}
+	add := func(name string, t types.Type) {
+		groups.Value = append(groups.Value, types.Field{Name: name, Type: t.NotNull()})
+	}
+	if o.n.TTLMs > 0 {
+		add("last use", types.BigIntType)
+	}
+	if o.n.InputRetracts {
+		add("rows", types.BigIntType)
+	}
+	add("accumulators", types.BytesType)
+	return append([]state.Spec{groups}, o.set.ValueSpecs(groups.Key)...)
+}
+
+func (o *Keyed) keeper() *state.Keeper {
+	return &state.Keeper{MaxParallelism: o.ctx.MaxParallelism, Codec: o, Check: o.ctx.CheckGroup}
+}
+
+// Freeze implements op.Stateful.
+func (o *Keyed) Freeze(d *state.Delta) error {
+	k := o.keeper()
+	k.Freeze(o.st.T, d)
+	k.State = 1
+	o.st.FreezeValues(k, d)
+	return nil
+}
+
+// Dirty implements op.Stateful.
+func (o *Keyed) Dirty() int { return o.st.DirtyBytes(8 * (o.set.Words() + 3)) }
+
+// Head implements op.Stateful.
+func (o *Keyed) Head(dst []byte) ([]byte, error) { return dst, nil }
+
+// Restore implements op.Stateful.
+func (o *Keyed) Restore(saved state.Saved, _ [][]byte) error {
+	k := o.keeper()
+	if err := saved.Scan(0, func(_ int, key, value []byte) error {
+		return k.Load(o.st.T, key, value)
+	}); err != nil {
+		return err
+	}
+	for i := range len(o.States()) - 1 {
+		if err := saved.Scan(i+1, func(_ int, key, value []byte) error {
+			return o.st.LoadValue(i, key, value)
+		}); err != nil {
+			return err
+		}
+	}
+	o.st.EndLoad()
+	o.count()
+	return nil
+}
+
+// owned lists the saved words of a record that come before its accumulators; nil is one that this
+// run has no use for.
+func (o *Keyed) owned(rec uint32) []*uint64 {
+	o.words = o.words[:0]
+	w := o.st.R.At(rec)
+	if o.n.TTLMs > 0 {
+		p := new(uint64)
+		if o.ttl.at >= 0 {
+			p = &w[o.ttl.at]
+		}
+		o.words = append(o.words, p)
+	}
+	if o.rowsAt >= 0 {
+		o.words = append(o.words, &w[o.rowsAt])
+	}
+	return o.words
+}
+
+// AppendValue implements state.Codec.
+func (o *Keyed) AppendValue(dst []byte, rec uint32) []byte {
+	le := binary.LittleEndian
+	for _, p := range o.owned(rec) {
+		dst = le.AppendUint64(append(dst, 1), *p)
+	}
+	dst = append(dst, 1, 0, 0, 0, 0)
+	at := len(dst)
+	dst = o.set.AppendGroup(dst, o.st, rec)
+	le.PutUint32(dst[at-4:], uint32(len(dst)-at))
+	return dst
+}
+
+var errSaved = errors.New("a saved group does not have the shape of the operator's groups")
+
+// LoadValue implements state.Codec.
+func (o *Keyed) LoadValue(rec uint32, b []byte) error {
+	le := binary.LittleEndian
+	words := o.owned(rec)
+	if len(b) < 9*len(words)+5 {
+		return errSaved
+	}
+	for _, p := range words {
+		*p, b = le.Uint64(b[1:]), b[9:]
+	}
+	if uint64(le.Uint32(b[1:])) != uint64(len(b)-5) {
+		return errSaved
+	}
+	return o.set.LoadGroup(o.st, rec, b[5:])
+}
+
+// Flush implements op.Flusher.
+func (o *Local) Flush() error { return o.send() }
+
+var (
+	_ op.Stateful = (*Keyed)(nil)
+	_ op.Flusher  = (*Local)(nil)
+)

@@ -1,0 +1,47 @@
+package groupagg_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/groupagg"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// TestSave_Incremental: a save writes the groups and values that changed since the one before.
+func TestSave_Incremental(t *testing.T) {
+	in := types.NewSchema(types.Field{Name: "k", Type: types.BigIntType}, types.Field{Name: "v", Type: types.IntType})
+	c := exectest.Case{Schema: in}
+	aggs, err := c.Aggs("SUM(v); MAX(v); COUNT(DISTINCT v)", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &plan.GroupAgg{Keys: []int{0}, Aggs: aggs, InputRetracts: true, UpdateBefore: true}
+	row := func(kind types.RowKind, k, v int64) exectest.Step { return exectest.Change(kind, k, v) }
+	save := exectest.Step{Save: true}
+	var script []exectest.Step
+	for k := range int64(100) {
+		script = append(script, row(types.Insert, k, 1), row(types.Insert, k, 2))
+	}
+	script = append(script, save, save,
+		row(types.Insert, 7, 3), save,
+		row(types.Delete, 8, 1), row(types.Insert, 8, 1), row(types.Insert, 9, 1), save,
+		row(types.Delete, 10, 1), row(types.Delete, 10, 2), save,
+		row(types.Insert, 11, 5), row(types.Delete, 11, 5), save)
+	cl := &exectest.Cluster{Make: func() (op.Operator, error) { return groupagg.New(n, in, outSchema(in, n)) }}
+	if _, err := exectest.Drive(cl, in, script, exectest.Variant{Size: 1}, exectest.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	// State 0 are the groups, 1 the values.
+	want := "[map[0:100 1:200] map[] map[0:1 1:1] map[0:2 1:2] map[] map[0:1]]"
+	if got := fmt.Sprint(cl.Puts); got != want {
+		t.Errorf("written %s, want %s", got, want)
+	}
+	want = "[map[] map[] map[] map[] map[0:1 1:2] map[]]"
+	if got := fmt.Sprint(cl.Deletes); got != want {
+		t.Errorf("deleted %s, want %s", got, want)
+	}
+}

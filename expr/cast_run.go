@@ -30,6 +30,7 @@ func compileCast(c *compiler, call *Call, nd *node) error {
 	from, to := call.Args[0].Type(), call.T
 	if sameForm(from, to) {
 		var view vec.Vec
+		nd.view = true
 		nd.run = func(p *Programs, nd *node, n int, sel []int32) *vec.Vec {
 			view = *p.eval(nd.args[0], n, sel)
 			view.Type = to

@@ -57,12 +57,21 @@ func (c *compiler) cmpPred(call *Call) (pred, error) {
 
 type noRows struct{}
 
+func (noRows) use(func(*node)) {}
+
 func (noRows) pick(_ *Programs, _ int, _, dst []int32) []int32 { return dst }
 
 // comparePred compares two nodes, or one with a constant, where y is nil.
 type comparePred struct {
 	x, y   *node
 	pickFn func(a, b *vec.Vec, n int, in, dst []int32) []int32
+}
+
+func (c *comparePred) use(f func(*node)) {
+	f(c.x)
+	if c.y != nil {
+		f(c.y)
+	}
 }
 
 func (c *comparePred) pick(p *Programs, n int, in, dst []int32) []int32 {

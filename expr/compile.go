@@ -30,6 +30,7 @@ func (p *Program) Eval(ctx *EvalCtx, b *vec.Batch) *vec.Vec { return p.all.EvalA
 type Programs struct {
 	env   *Env
 	roots []*node
+	cond  pred // of a Stage or Filter; nil for none
 	res   []*vec.Vec
 
 	ctx   *EvalCtx
@@ -53,6 +54,11 @@ type node struct {
 	pos    Pos
 	out    *vec.Vec
 	argv   []*vec.Vec
+	// needs lists the nodes that run evaluates where those are not args.
+	needs func(f func(*node))
+	// view says that run makes no values of its own but passes on those of args.
+	view   bool
+	shared *shared
 
 	res   *vec.Vec
 	epoch uint64
@@ -61,46 +67,69 @@ type node struct {
 
 // CompileAll makes one program of all es.
 func CompileAll(es []Expr, env *Env) (*Programs, error) {
-	c := newCompiler(env)
-	for _, e := range es {
-		nd, err := c.node(Fold(e, c.env))
-		if err != nil {
-			return nil, err
-		}
-		c.p.roots = append(c.p.roots, nd)
+	s, err := CompileStage(nil, es, env)
+	if err != nil {
+		return nil, err
 	}
-	c.p.res = make([]*vec.Vec, len(es))
-	return c.p, nil
+	return s.p, nil
 }
 
 // EvalAll is Program.Eval for every expression, in order. The slice is valid until the next call.
 func (p *Programs) EvalAll(ctx *EvalCtx, b *vec.Batch) []*vec.Vec {
 	p.begin(ctx, b)
+	return p.evalRoots(b)
+}
+
+func (p *Programs) evalRoots(b *vec.Batch) []*vec.Vec {
 	for i, r := range p.roots {
 		p.res[i] = p.eval(r, b.N, b.Sel)
 	}
 	return p.res
 }
 
-// begin prepares for the rows of b.
-func (p *Programs) begin(ctx *EvalCtx, b *vec.Batch) {
+// use lists the nodes that are evaluated for a batch.
+func (p *Programs) use(f func(*node)) {
+	for _, r := range p.roots {
+		f(r)
+	}
+	if p.cond != nil {
+		p.cond.use(f)
+	}
+}
+
+// attach makes b and ctx those of what is evaluated next.
+func (p *Programs) attach(ctx *EvalCtx, b *vec.Batch) {
 	p.ctx, p.batch = ctx, b
 	ctx.Batch = b
 	if ctx.Env == nil {
 		ctx.Env = p.env
 	}
+}
+
+// begin prepares for the rows of b.
+func (p *Programs) begin(ctx *EvalCtx, b *vec.Batch) {
+	p.attach(ctx, b)
 	p.epoch++
 	p.cur = 0
 	p.parent = append(p.parent[:0], 0)
 }
 
-// eval returns the values of nd for the rows sel, computed once a scope.
+// eval returns the values of nd for the rows sel, computed once a scope, and once a row where nd is
+// shared.
 func (p *Programs) eval(nd *node, n int, sel []int32) *vec.Vec {
-	if nd.epoch == p.epoch && p.covers(nd.scope) {
-		return nd.res
+	if nd.epoch == p.epoch {
+		if p.covers(nd.scope) {
+			return nd.res
+		}
+		if nd.shared != nil {
+			return p.extend(nd, n, sel)
+		}
 	}
 	nd.res = nd.run(p, nd, n, sel)
 	nd.epoch, nd.scope = p.epoch, p.cur
+	if nd.shared != nil {
+		nd.shared.note(n, sel)
+	}
 	return nd.res
 }
 
@@ -191,6 +220,9 @@ func (c *compiler) share(key string, make func() (*node, error)) (*node, error) 
 
 func (c *compiler) call(e *Call) (*node, error) {
 	f := Lookup(e.Fn)
+	if f == nil {
+		f = parts[e.Fn]
+	}
 	if f == nil {
 		return nil, &Error{Pos: e.Pos, Msg: "unknown function " + e.Fn}
 	}

@@ -38,6 +38,10 @@ type Func struct {
 	// Compile makes a kernel for one call. Arguments that are literals can be inspected to
 	// specialise. nil for special forms that the compiler treats itself.
 	Compile func(c *CompileCtx, call *Call) (Kernel, error)
+	// Fuse, where it is set, sees all calls of the function in one program, constants folded, and
+	// may return for each what to compute in its place, or nil: several calls that go through the
+	// same text can share the way. See Part for functions of which only Fuse makes calls.
+	Fuse func(calls []*Call) []Expr
 }
 
 // Args is what Infer sees of a call.

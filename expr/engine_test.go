@@ -79,7 +79,7 @@ var scalars = []string{
 	"CAST(b AS TINYINT)", "CAST(i AS BOOLEAN)", "CAST(t AS INT)", "CAST(r AS ROW<a BIGINT, b STRING>)", "TRY_CAST(ar AS ARRAY<TINYINT>)",
 	"CAST(p AS DECIMAL(20, 2))", "CAST(p AS DECIMAL(12, 4))", "CAST(p AS DECIMAL(30, 8))", "CAST(q AS DECIMAL(22, 5))",
 	"CAST(q AS DECIMAL(12, 1))", "CAST(CAST(q * 1000000000000 AS DECIMAL(38, 5)) AS DECIMAL(19, 5))",
-	"q > 2", "q <= p", "q = q", "q <> 1.5 AND q >= 0", "ar = ARRAY[1, NULL]",
+	"i > 0 OR i > 0 OR b < 3", "i > 0 OR j > 99 OR b < 3 OR s = 'a'", "q > 2", "q <= p", "q = q", "q <> 1.5 AND q >= 0", "ar = ARRAY[1, NULL]",
 	"CAST(m AS STRING) = '{}' OR i > 2", "j / i > 0 OR i = 0", "CAST(s AS CHAR(3))", "CAST(s AS BYTES)", "q - q", "q + 1", "b + 1", "5 - p",
 }
 

@@ -9,35 +9,35 @@ import (
 )
 
 // Filter selects the rows for which a condition is TRUE. It belongs to one goroutine.
-type Filter struct {
-	p    *Programs
-	cond pred
-}
+type Filter struct{ s *Stage }
 
 // CompileFilter makes a Filter of the BOOLEAN expression e.
 func CompileFilter(e Expr, env *Env) (*Filter, error) {
-	if k := e.Type().Kind; k != types.Boolean && k != types.Null {
-		return nil, Errorf("a condition must be BOOLEAN, not %s", e.Type().AsNullable())
-	}
-	c := newCompiler(env)
-	pr, err := c.pred(Fold(e, c.env))
+	s, err := CompileStage(e, nil, env)
 	if err != nil {
 		return nil, err
 	}
-	return &Filter{p: c.p, cond: pr}, nil
+	return &Filter{s: s}, nil
 }
 
-// Select appends to dst the selected positions of b, ascending, for which the condition is TRUE.
-// A row for which it fails is in ctx.Errs, and may be selected or not.
+func checkCondition(e Expr) error {
+	if k := e.Type().Kind; k != types.Boolean && k != types.Null {
+		return Errorf("a condition must be BOOLEAN, not %s", e.Type().AsNullable())
+	}
+	return nil
+}
+
+// Select is Stage.Select.
 func (f *Filter) Select(ctx *EvalCtx, b *vec.Batch, dst []int32) []int32 {
-	f.p.begin(ctx, b)
-	return f.cond.pick(f.p, b.N, b.Sel, dst)
+	return f.s.Select(ctx, b, dst)
 }
 
 // pred picks the rows of in (nil: all n) for which a condition is TRUE, appending them to dst,
 // which shares no memory with in.
 type pred interface {
 	pick(p *Programs, n int, in, dst []int32) []int32
+	// use lists the nodes that pick evaluates.
+	use(f func(*node))
 }
 
 // pred compiles a condition: AND narrows step by step, OR looks at what is left, comparisons,
@@ -64,6 +64,11 @@ func (c *compiler) pred(e Expr) (pred, error) {
 	case "=", "<>", "<", "<=", ">", ">=":
 		if pr, err := c.cmpPred(call); pr != nil || err != nil {
 			return pr, err
+		}
+	case "IN":
+		if find, set, _, ok := constantList(call); ok {
+			nd, err := c.node(call.Args[0])
+			return &inPred{nd: nd, find: find, set: set}, err
 		}
 	case "IS NULL", "IS NOT NULL":
 		nd, err := c.node(call.Args[0])
@@ -96,6 +101,7 @@ var steady = map[string]bool{
 	"IN": true, "LIKE": true, "LOWER": true, "UPPER": true, "CHAR_LENGTH": true, "TRIM": true, "SUBSTRING": true,
 	"+": true, "-": true, "*": true, "||": true, "COALESCE": true, "CASE": true, "IF": true, "FIELD": true,
 	"REGEXP": true, "REGEXP_EXTRACT": true, "REGEXP_REPLACE": true, "SPLIT_INDEX": true, "PARSE_URL": true,
+	"$SPLIT": true,
 }
 
 func neverFails(e Expr) bool {
@@ -143,6 +149,8 @@ func (c *compiler) boolPred(e Expr) (pred, error) {
 }
 
 type boolPred struct{ nd *node }
+
+func (b *boolPred) use(f func(*node)) { f(b.nd) }
 
 func (b *boolPred) pick(p *Programs, n int, in, dst []int32) []int32 {
 	v := p.eval(b.nd, n, in)
@@ -204,6 +212,8 @@ type nullPred struct {
 	null bool
 }
 
+func (x *nullPred) use(f func(*node)) { f(x.nd) }
+
 func (x *nullPred) pick(p *Programs, n int, in, dst []int32) []int32 {
 	v := p.eval(x.nd, n, in)
 	forRows(n, in, func(i int32) {
@@ -217,6 +227,14 @@ func (x *nullPred) pick(p *Programs, n int, in, dst []int32) []int32 {
 type andPred struct {
 	parts []pred
 	buf   [2][]int32
+}
+
+func (a *andPred) use(f func(*node)) { useAll(a.parts, f) }
+
+func useAll(parts []pred, f func(*node)) {
+	for _, pr := range parts {
+		pr.use(f)
+	}
 }
 
 func (a *andPred) pick(p *Programs, n int, in, dst []int32) []int32 {
@@ -242,60 +260,66 @@ func (a *andPred) pick(p *Programs, n int, in, dst []int32) []int32 {
 type orPred struct {
 	parts []pred
 	found []int32
-	all   [2][]int32
 	rest  [2][]int32
 }
 
+func (o *orPred) use(f func(*node)) { useAll(o.parts, f) }
+
 func (o *orPred) pick(p *Programs, n int, in, dst []int32) []int32 {
 	was := p.cur
-	all := o.all[1][:0]
+	rest, turn := in, 0
 	for k, pr := range o.parts {
 		if k > 0 {
 			p.leave(was)
 			p.enter()
 		}
-		o.found = pr.pick(p, n, in, o.found[:0])
+		o.found = pr.pick(p, n, rest, o.found[:0])
 		if len(o.found) == 0 {
 			continue
 		}
-		o.all[k%2] = merge(o.all[k%2][:0], all, o.found)
-		all = o.all[k%2]
-		if k == len(o.parts)-1 {
-			break
-		}
-		rest := o.rest[k%2][:0]
-		if in == nil {
-			at := 0
-			for i := int32(0); i < int32(n); i++ {
-				if at < len(o.found) && o.found[at] == i {
-					at++
-					continue
-				}
-				rest = append(rest, i)
-			}
-		} else {
-			rest = subtract(rest, in, o.found)
-		}
-		o.rest[k%2] = rest
-		if in = rest; len(in) == 0 {
+		// rest may lie in the buffer of the turn before.
+		rest = subtract(o.rest[turn][:0], n, rest, o.found)
+		o.rest[turn] = rest
+		turn = 1 - turn
+		if len(rest) == 0 {
 			break
 		}
 	}
 	p.leave(was)
-	return append(dst, all...)
+	if rest == nil {
+		return dst
+	}
+	return subtract(dst, n, in, rest)
 }
 
-// merge appends the union of two ascending lists without common rows.
-func merge(dst, a, b []int32) []int32 {
-	for len(a) > 0 && len(b) > 0 {
-		if a[0] < b[0] {
-			dst = append(dst, a[0])
-			a = a[1:]
-		} else {
-			dst = append(dst, b[0])
-			b = b[1:]
-		}
+// subtract appends the rows of a (nil: all n) that b lacks; both ascend, and b is part of a. Nothing
+// branches on which rows those are.
+func subtract(dst []int32, n int, a, b []int32) []int32 {
+	k := len(dst)
+	dst = room(dst, n, a)
+	if a != nil {
+		n = len(a)
 	}
-	dst = append(dst, a...)
-	return append(dst, b...)
+	if len(b) == 0 {
+		for r := range n {
+			dst[k] = int32(r)
+			if a != nil {
+				dst[k] = a[r]
+			}
+			k++
+		}
+		return dst[:k]
+	}
+	at, last := 0, len(b)-1
+	for r := range n {
+		i := int32(r)
+		if a != nil {
+			i = a[r]
+		}
+		dst[k] = i
+		same := int(b2i(b[min(at, last)] == i))
+		at += same
+		k += 1 - same
+	}
+	return dst[:k]
 }

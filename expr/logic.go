@@ -223,23 +223,10 @@ func inferIn(a Args) (Signature, error) {
 
 // compileIn looks constants up in a set; other lists are compared one by one, as OR.
 func compileIn(c *compiler, call *Call, nd *node) error {
-	var find func(v *vec.Vec, i int) bool
-	hasNull, constant := false, true
-	list := vec.New(call.Args[0].Type(), 0)
-	for _, a := range call.Args[1:] {
-		l, ok := a.(*Literal)
-		constant = constant && ok
-		switch {
-		case !ok:
-		case l.Value == nil:
-			hasNull = true
-		default:
-			list.AppendValue(l.Value)
+	if find, set, hasNull, ok := constantList(call); ok {
+		if set != nil {
+			find = func(v *vec.Vec, i int) bool { return set.find(v.Buf, v.Refs[i]) < len(set.texts) }
 		}
-	}
-	x := call.Args[0].Type()
-	if constant && !x.IsNested() {
-		find = membership(x, list)
 		nd.run = runKernel
 		nd.kernel = func(_ *EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
 			v := args[0]
@@ -266,11 +253,42 @@ func compileIn(c *compiler, call *Call, nd *node) error {
 	if err != nil {
 		return err
 	}
+	nd.view = true
+	nd.needs = func(f func(*node)) { f(inner) }
 	nd.run = func(p *Programs, _ *node, n int, sel []int32) *vec.Vec { return p.eval(inner, n, sel) }
 	return nil
 }
 
-// membership returns a function that looks a value of type t up among the values of list.
+// constantList returns how to look a value up in the list of an IN, where that holds constants only:
+// for strings set, else find. hasNull says that NULL is in the list.
+func constantList(call *Call) (find func(v *vec.Vec, i int) bool, set *constants, hasNull, ok bool) {
+	x := call.Args[0].Type()
+	if x.IsNested() {
+		return nil, nil, false, false
+	}
+	list := vec.New(x, 0)
+	for _, a := range call.Args[1:] {
+		l, ok := a.(*Literal)
+		if !ok {
+			return nil, nil, false, false
+		}
+		if l.Value == nil {
+			hasNull = true
+			continue
+		}
+		list.AppendValue(l.Value)
+	}
+	if list.Phys == types.PBytes {
+		texts := make([]string, list.Len())
+		for i := range texts {
+			texts[i] = string(list.Bytes(i))
+		}
+		return nil, newConstants(texts), hasNull, true
+	}
+	return membership(x, list), nil, hasNull, true
+}
+
+// membership returns a function that looks a value of type t, not a string, up among the values of list.
 func membership(t types.Type, list *vec.Vec) func(v *vec.Vec, i int) bool {
 	switch t.Phys() {
 	case types.PI32:
@@ -279,23 +297,6 @@ func membership(t types.Type, list *vec.Vec) func(v *vec.Vec, i int) bool {
 		return inSet(list.I64, func(v *vec.Vec) []int64 { return v.I64 })
 	case types.PI128:
 		return inSet(list.I128, func(v *vec.Vec) []types.Int128 { return v.I128 })
-	case types.PBytes:
-		if list.Len() <= 8 {
-			return func(v *vec.Vec, i int) bool {
-				r := v.Refs[i]
-				for _, x := range list.Refs {
-					if x.Len == r.Len && string(list.Buf[x.Off:x.Off+x.Len]) == string(v.Buf[r.Off:r.Off+r.Len]) {
-						return true
-					}
-				}
-				return false
-			}
-		}
-		set := map[string]bool{}
-		for i := 0; i < list.Len(); i++ {
-			set[string(list.Bytes(i))] = true
-		}
-		return func(v *vec.Vec, i int) bool { return set[string(v.Bytes(i))] }
 	}
 	f := comparator(t)
 	return func(v *vec.Vec, i int) bool {

@@ -28,6 +28,18 @@ func Register(f Func) {
 	}
 }
 
+// parts are functions that no text can name.
+var parts = map[string]*Func{}
+
+// RegisterPart adds a function that stands for a step common to several calls; a Func.Fuse makes
+// calls of it. Only Name, Volatile and Compile matter.
+func RegisterPart(f Func) {
+	if parts[f.Name] != nil || registry[f.Name] != nil || f.Compile == nil {
+		panic("BUG: part " + f.Name + " is registered twice or cannot be compiled")
+	}
+	parts[f.Name] = &f
+}
+
 // Lookup returns the function called name, in any case, or nil.
 func Lookup(name string) *Func {
 	if f := registry[name]; f != nil {

@@ -172,6 +172,11 @@ func forRows(n int, sel []int32, f func(i int32)) {
 // compileCase compiles CASE (cond, value, ..., else) and IF, which is its shortest form. A branch
 // is evaluated for the rows that take it only.
 func compileCase(c *compiler, call *Call, nd *node) error {
+	if s, err := c.switchOf(call); s != nil || err != nil {
+		nd.run = s.run
+		nd.needs = func(f func(*node)) { s.use(nd, f) }
+		return err
+	}
 	k := &caseForm{}
 	for i := 0; i+1 < len(call.Args); i += 2 {
 		pr, err := c.pred(call.Args[i])
@@ -181,6 +186,10 @@ func compileCase(c *compiler, call *Call, nd *node) error {
 		k.conds = append(k.conds, pr)
 	}
 	nd.run = k.run
+	nd.needs = func(f func(*node)) {
+		useAll(k.conds, f)
+		useValues(nd, f)
+	}
 	return nil
 }
 
@@ -219,28 +228,13 @@ func (k *caseForm) run(p *Programs, nd *node, n int, sel []int32) *vec.Vec {
 		if len(k.take) > 0 {
 			// The branch may hold this very form no deeper than its own scope, so take and
 			// rest are safe: nodes are a DAG.
-			copyRows(out, p.evalIn(nd.args[2*c+1], n, k.take), k.take)
-			k.rest[c%2] = subtract(k.rest[c%2][:0], rest, k.take)
+			putBranch(p, nd.args[2*c+1], out, k.take)
+			k.rest[c%2] = subtract(k.rest[c%2][:0], n, rest, k.take)
 			rest = k.rest[c%2]
 		}
 	}
-	if len(rest) > 0 {
-		copyRows(out, p.evalIn(nd.args[len(nd.args)-1], n, rest), rest)
-	}
+	putBranch(p, nd.args[len(nd.args)-1], out, rest)
 	return out
-}
-
-// subtract appends the rows of a that b lacks; both ascend, and b is part of a.
-func subtract(dst, a, b []int32) []int32 {
-	k := 0
-	for _, i := range a {
-		if k < len(b) && b[k] == i {
-			k++
-			continue
-		}
-		dst = append(dst, i)
-	}
-	return dst
 }
 
 // copyRows copies the rows sel of src to the same positions of out.
@@ -326,6 +320,7 @@ func compileCoalesce(_ *compiler, _ *Call, nd *node) error {
 
 // compileRow makes a ROW of the arguments' own vectors.
 func compileRow(_ *compiler, _ *Call, nd *node) error {
+	nd.view = true
 	nd.run = func(p *Programs, nd *node, n int, sel []int32) *vec.Vec {
 		for i, a := range nd.args {
 			nd.argv[i] = p.eval(a, n, sel)
@@ -344,6 +339,7 @@ func compileField(_ *compiler, call *Call, nd *node) error {
 	}
 	var view vec.Vec
 	var valid vec.Bitmap
+	nd.view = true
 	nd.run = func(p *Programs, nd *node, n int, sel []int32) *vec.Vec {
 		row := p.eval(nd.args[0], n, sel)
 		kid := row.Kids[at]

@@ -10,28 +10,31 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// projection evaluates a list of expressions over batches and sets rows aside that fail.
+// projection evaluates a list of expressions over batches, or over those of their rows that a
+// condition selected, and sets rows aside that fail.
 type projection struct {
 	c     *op.Context
-	progs *expr.Programs
+	stage *expr.Stage
 	ctx   expr.EvalCtx
 	sel   []int32
 	out   vec.Batch
 }
 
-func newProjection(c *op.Context, es []expr.Expr) (*projection, error) {
-	progs, err := expr.CompileAll(es, c.Env)
+// newProjection compiles es, and what they share with cond (nil: none) to be computed once.
+func newProjection(c *op.Context, cond expr.Expr, es []expr.Expr) (*projection, error) {
+	stage, err := expr.CompileStage(cond, es, c.Env)
 	if err != nil {
 		return nil, err
 	}
-	return &projection{c: c, progs: progs, ctx: expr.EvalCtx{Env: c.Env}}, nil
+	return &projection{c: c, stage: stage, ctx: expr.EvalCtx{Env: c.Env}}, nil
 }
 
-// apply returns b projected. The result is valid until the next call and shares b's kinds, stamps
-// and positions.
+// apply returns b projected; where there is a condition, b is the batch of the last Select of the
+// stage with the rows that passed. The result is valid until the next call and shares b's kinds,
+// stamps and positions.
 func (p *projection) apply(b *vec.Batch) (*vec.Batch, error) {
-	p.ctx.Batch, p.ctx.Errs = b, p.ctx.Errs[:0]
-	cols := p.progs.EvalAll(&p.ctx, b)
+	p.ctx.Errs = p.ctx.Errs[:0]
+	cols := p.stage.Project(&p.ctx, b)
 	p.out = vec.Batch{N: b.N, Cols: append(p.out.Cols[:0], cols...), Sel: b.Sel, Kinds: b.Kinds,
 		Stamps: b.Stamps, Origin: b.Origin, Pos: b.Pos}
 	if len(p.ctx.Errs) > 0 {
@@ -70,15 +73,14 @@ func refuse(c *op.Context, b *vec.Batch, errs []expr.RowError, sel []int32) ([]i
 
 // Calc is the operator of plan.Calc.
 type Calc struct {
-	n      *plan.Calc
-	c      *op.Context
-	out    op.Output
-	filter *expr.Filter
-	fctx   expr.EvalCtx
-	sel    []int32
-	good   []int32
-	proj   *projection
-	in     vec.Batch
+	n    *plan.Calc
+	c    *op.Context
+	out  op.Output
+	fctx expr.EvalCtx
+	sel  []int32
+	good []int32
+	proj *projection // also filters
+	in   vec.Batch
 }
 
 // New returns the operator of n.
@@ -88,22 +90,15 @@ func New(n *plan.Calc) *Calc { return &Calc{n: n} }
 func (o *Calc) Open(c *op.Context, out op.Output) (err error) {
 	o.c, o.out = c, out
 	o.fctx.Env = c.Env
-	if o.n.Filter != nil {
-		if o.filter, err = expr.CompileFilter(o.n.Filter, c.Env); err != nil {
-			return err
-		}
-	}
-	if o.n.Project != nil { // the planner leaves a projection that changes nothing empty
-		o.proj, err = newProjection(c, o.n.Project)
-	}
+	o.proj, err = newProjection(c, o.n.Filter, o.n.Project)
 	return err
 }
 
 // Process implements op.Operator.
 func (o *Calc) Process(_ int, b *vec.Batch) error {
-	if o.filter != nil {
-		o.fctx.Batch, o.fctx.Errs = b, o.fctx.Errs[:0]
-		o.sel = o.filter.Select(&o.fctx, b, o.sel[:0])
+	if o.n.Filter != nil {
+		o.fctx.Errs = o.fctx.Errs[:0]
+		o.sel = o.proj.stage.Select(&o.fctx, b, o.sel[:0])
 		if len(o.fctx.Errs) > 0 {
 			if err := o.refuseFiltered(b); err != nil {
 				return err
@@ -121,7 +116,7 @@ func (o *Calc) Process(_ int, b *vec.Batch) error {
 			b = &o.in
 		}
 	}
-	if o.proj == nil {
+	if o.n.Project == nil { // the planner leaves a projection that changes nothing empty
 		return o.out.Emit(b)
 	}
 	out, err := o.proj.apply(b)
@@ -201,7 +196,7 @@ func NewExpand(n *plan.Expand, s types.Schema) *Expand {
 func (o *Expand) Open(c *op.Context, out op.Output) error {
 	o.out = out
 	for _, es := range o.n.Projects {
-		p, err := newProjection(c, es)
+		p, err := newProjection(c, nil, es)
 		if err != nil {
 			return err
 		}

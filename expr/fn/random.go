@@ -65,10 +65,11 @@ func (r *javaRandom) int(bound int32) int32 {
 	}
 }
 
-// source makes the generator of a call without a seed.
-func source(c *expr.CompileCtx) *mrand.Rand {
+// source makes the generator of a call without a seed. With Env.Seed it depends on where the call
+// stands, too: two calls never draw the same.
+func source(c *expr.CompileCtx, call *expr.Call) *mrand.Rand {
 	if c.Env.Seed != 0 {
-		return mrand.New(mrand.NewPCG(c.Env.Seed, 0x7469_6465))
+		return mrand.New(mrand.NewPCG(c.Env.Seed, 0x7469_6465+uint64(call.Pos.Start)))
 	}
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, says package rand
@@ -96,7 +97,7 @@ func compileRand(c *expr.CompileCtx, call *expr.Call) (expr.Kernel, error) {
 			out.F64[i] = r(args, i).float()
 		}), nil
 	}
-	r := source(c)
+	r := source(c, call)
 	return expr.EachRow(func(_ *expr.EvalCtx, _ []*vec.Vec, out *vec.Vec, i int) {
 		out.F64[i] = r.Float64()
 	}), nil
@@ -109,7 +110,7 @@ func compileRandInt(c *expr.CompileCtx, call *expr.Call) (expr.Kernel, error) {
 		r := seeded(call)
 		draw = func(args []*vec.Vec, i int, bound int32) int32 { return r(args, i).int(bound) }
 	} else {
-		r := source(c)
+		r := source(c, call)
 		draw = func(_ []*vec.Vec, _ int, bound int32) int32 { return r.Int32N(bound) }
 	}
 	return expr.EachRow(func(ctx *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
@@ -122,8 +123,8 @@ func compileRandInt(c *expr.CompileCtx, call *expr.Call) (expr.Kernel, error) {
 	}), nil
 }
 
-func compileUUID(c *expr.CompileCtx, _ *expr.Call) (expr.Kernel, error) {
-	r := source(c)
+func compileUUID(c *expr.CompileCtx, call *expr.Call) (expr.Kernel, error) {
+	r := source(c, call)
 	return expr.EachRow(func(_ *expr.EvalCtx, _ []*vec.Vec, out *vec.Vec, i int) {
 		var b [16]byte
 		binary.LittleEndian.PutUint64(b[:], r.Uint64())

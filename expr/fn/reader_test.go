@@ -16,21 +16,25 @@ import (
 //	'text'  12  12L  1.5 (DECIMAL)  1.5e0 (DOUBLE)  1.5f (FLOAT)  TRUE  FALSE  NULL
 //	DATE'2024-01-05'  TIME'07:03:00'  TS'2024-01-05 07:03:00.5'  LTZ'...' (UTC)  BYTES'00ff'
 //	MONTHS'5'  MS'1000'  NULL'type'  :KEYWORD  TYPE:type (a NULL of RETURNING)
-//	[a, b]  {k: v, k: v}  F(x, ...)  "A NAME WITH BLANKS"(x)
+//	[a, b]  {k: v, k: v}  F(x, ...)  "A NAME WITH BLANKS"(x)  column
 //
 // In 'text' a quote is doubled and \n \t \r \\ mean what they do in Go. It panics with an error.
 type reader struct {
-	s   string
-	env *expr.Env
+	s       string
+	env     *expr.Env
+	columns []types.Field
 }
 
-func read(s string, env *expr.Env) (e expr.Expr, err error) {
+func read(s string, env *expr.Env) (expr.Expr, error) { return readOver(s, env, nil) }
+
+// readOver reads an expression that may name columns.
+func readOver(s string, env *expr.Env, columns []types.Field) (e expr.Expr, err error) {
 	defer func() {
 		if x, ok := recover().(error); ok {
 			err = x
 		}
 	}()
-	r := &reader{s: s, env: env}
+	r := &reader{s: s, env: env, columns: columns}
 	e = r.value()
 	if r.space(); r.s != "" {
 		panic(fmt.Errorf("test syntax: %q is left", r.s))
@@ -122,6 +126,11 @@ func (r *reader) value() expr.Expr {
 		return lit(nil, types.NullType)
 	case w == "TRUE" || w == "FALSE":
 		return lit(w == "TRUE", types.BooleanType)
+	}
+	for i, f := range r.columns {
+		if f.Name == w {
+			return &expr.Column{Index: i, Name: w, T: f.Type}
+		}
 	}
 	panic(fmt.Errorf("test syntax: %s", w))
 }

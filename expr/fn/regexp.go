@@ -118,6 +118,9 @@ func compileRegexp(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 
 // compileExtract makes a kernel that points into the buffer of its argument.
 func compileExtract(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
+	if k := extractConstant(c); k != nil {
+		return k, nil
+	}
 	pattern := patterns(c)
 	return slicing(0, func(args []*vec.Vec, i int) (from, to int, ok bool) {
 		re := pattern(args, i)
@@ -134,6 +137,46 @@ func compileExtract(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 		}
 		return m[2*group], m[2*group+1], true
 	}), nil
+}
+
+// extractConstant makes the kernel of a constant pattern and group that exist, or returns nil.
+func extractConstant(c *expr.Call) expr.Kernel {
+	p, ok := expr.ConstString(c.Args[1])
+	group := int64(0)
+	if ok && len(c.Args) == 3 {
+		group, ok = expr.ConstInt(c.Args[2])
+	}
+	if !ok {
+		return nil
+	}
+	re, err := regex.Compile(p)
+	if err != nil || group < 0 || group > int64(re.Groups()) {
+		return nil
+	}
+	start, end := 2*group, 2*group+1
+	return func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, n int, sel []int32) {
+		a := args[0]
+		out.ShareBuf(a.Buf)
+		out.CopyValid(a.Valid)
+		if sel != nil {
+			n = len(sel)
+		}
+		for k := range n {
+			i := k
+			if sel != nil {
+				i = int(sel[k])
+			}
+			if a.IsNull(i) {
+				continue
+			}
+			m := re.Find(a.Bytes(i), 0)
+			if m == nil || m[start] < 0 {
+				out.SetNull(i)
+				continue
+			}
+			out.Refs[i] = vec.Ref{Off: a.Refs[i].Off + uint32(m[start]), Len: uint32(m[end] - m[start])}
+		}
+	}
 }
 
 func compileRegexpReplace(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {

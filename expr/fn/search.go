@@ -62,13 +62,6 @@ func init() {
 		Infer: sigMany(of(types.StringType), 1, str), Compile: kernel(expr.EachRowNullable(concatWS)),
 	})
 	expr.Register(expr.Func{
-		Name: "SPLIT_INDEX", Usage: "SPLIT_INDEX(string, separator, index)", Category: catString,
-		Doc: "Piece number index, from 0, of the string split at each separator (a string, or the code of a " +
-			"character); NULL if there is none.",
-		Infer:   oneOf(sig(maybe(types.StringType), 3, str, str, integer), sig(maybe(types.StringType), 3, str, integer, integer)),
-		Compile: compileSplitIndex,
-	})
-	expr.Register(expr.Func{
 		Name: "SPLIT", Usage: "SPLIT(string, separator)", Category: catString,
 		Doc:   "The pieces between the separators as an ARRAY; the characters, where the separator is empty.",
 		Infer: sig(of(types.ArrayType(types.StringType)), 2, str, str), Compile: each(split),
@@ -213,67 +206,6 @@ func concatWS(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 		buf = append(buf, a.Bytes(i)...)
 	}
 	out.EndBytes(i, buf)
-}
-
-func compileSplitIndex(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
-	code := c.Args[1].Type().IsInteger()
-	var sep [1]byte
-	return slicing(0, func(args []*vec.Vec, i int) (from, to int, ok bool) {
-		n := int(args[2].I32[i])
-		if n < 0 {
-			return 0, 0, false
-		}
-		if !code {
-			return piece(text(args, 0, i), text(args, 1, i), n)
-		}
-		if c := args[1].I32[i]; c >= 1 && c < utf8.RuneSelf {
-			sep[0] = byte(c)
-			return piece(text(args, 0, i), sep[:], n)
-		} else if c >= utf8.RuneSelf && c <= 255 {
-			return piece(text(args, 0, i), []byte(string(rune(c))), n)
-		}
-		return 0, 0, false
-	}), nil
-}
-
-// piece finds piece n of s split at sep; an empty separator stands for white space, an empty string
-// has no pieces.
-func piece(s, sep []byte, n int) (from, to int, ok bool) {
-	if len(s) == 0 {
-		return 0, 0, false
-	}
-	next := func(b []byte) (at, width int) { return bytes.Index(b, sep), len(sep) }
-	if len(sep) == 1 {
-		// A loop over bytes beats a call of IndexByte for the short pieces of usual texts.
-		c := sep[0]
-		for i, x := range s {
-			if x != c {
-				continue
-			}
-			if n == 0 {
-				return from, i, true
-			}
-			n--
-			from = i + 1
-		}
-		return from, len(s), n == 0
-	}
-	if len(sep) == 0 {
-		next = func(b []byte) (at, width int) { return bytes.IndexAny(b, " \t\n\v\f\r"), 1 }
-	}
-	for ; ; n-- {
-		k, w := next(s[from:])
-		if n == 0 {
-			if k < 0 {
-				return from, len(s), true
-			}
-			return from, from + k, true
-		}
-		if k < 0 {
-			return 0, 0, false
-		}
-		from += k + w
-	}
 }
 
 func split(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {

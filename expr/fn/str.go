@@ -20,11 +20,11 @@ func init() {
 	})
 	expr.Register(expr.Func{
 		Name: "UPPER", Usage: "UPPER(string)", Doc: "The string in upper case.", Category: catString,
-		Infer: sig(typeOfArg(0, types.StringType), 1, str), Compile: kernel(expr.BytesToBytes(upper)),
+		Infer: sig(typeOfArg(0, types.StringType), 1, str), Compile: kernel(asciiCase('a', 'z', upper)),
 	})
 	expr.Register(expr.Func{
 		Name: "LOWER", Usage: "LOWER(string)", Doc: "The string in lower case.", Category: catString,
-		Infer: sig(typeOfArg(0, types.StringType), 1, str), Compile: kernel(expr.BytesToBytes(lower)),
+		Infer: sig(typeOfArg(0, types.StringType), 1, str), Compile: kernel(asciiCase('A', 'Z', lower)),
 	})
 	expr.Register(expr.Func{
 		Name: "INITCAP", Usage: "INITCAP(string)", Category: catString,

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -118,6 +119,40 @@ func FuzzFind(f *testing.F) {
 			}
 		} else if got != "" {
 			t.Errorf("%q in %q: %q, want nothing", pattern, s, got)
+		}
+	})
+}
+
+// FuzzAnchored compares every group of every match of the fast form with package regexp, on patterns
+// put together of what the form consists of.
+func FuzzAnchored(f *testing.F) {
+	pre := []string{"", "(&|^)", "(?:x|^)", "&", "([&?])", "(^|a)", "^", "([a&]|^)"}
+	lit := []string{"id=", "ab", "a_b", "x=y", "&id"}
+	rest := []string{"", "([^&]*)", "([a-c]+)", "=", "([0-9]*)", "(=[x-z]*)", "&", "((a)[^a]+)", "(x*)y", "[^=]+="}
+	f.Add("q=1&id=42&id=7", uint8(1), uint8(0), uint8(1), uint8(0))
+	f.Add("id=id=&id=&&id=ab", uint8(7), uint8(4), uint8(3), uint8(1))
+	f.Add("aab_ab=aabb&", uint8(5), uint8(1), uint8(2), uint8(6))
+	f.Fuzz(func(t *testing.T, s string, p, l, r1, r2 uint8) {
+		if len(s) > 200 {
+			return
+		}
+		pattern := pre[int(p)%len(pre)] + lit[int(l)%len(lit)] + rest[int(r1)%len(rest)] + rest[int(r2)%len(rest)]
+		re, err := Compile(pattern)
+		if err != nil {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		want := regexp.MustCompile(pattern).FindStringSubmatchIndex(s)
+		fast := re.fast
+		for _, engine := range []string{"fast", "general"} {
+			if engine == "general" {
+				re.fast = nil
+			} else if fast == nil {
+				continue
+			}
+			got := re.Find([]byte(s), 0)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s by the %s engine in %q: %v, want %v", pattern, engine, s, got, want)
+			}
 		}
 	})
 }

@@ -19,6 +19,8 @@ const (
 	// by the time the job has run, of which it may then take one part in refetchShare.
 	refetchFree  = 3 * time.Second
 	refetchShare = 10
+	// refetchCheap is what does not count: a record that is at hand costs less than its letter.
+	refetchCheap = 20 * time.Microsecond
 )
 
 // errRefetchTime is why a record is not read again.
@@ -120,7 +122,11 @@ func (r *refetcher) try(ctx context.Context, split string, pos int64) (raw []byt
 	if r.spent > refetchFree+start.Sub(r.start)/refetchShare {
 		return nil, errRefetchTime
 	}
-	defer func() { r.spent += time.Since(start) }()
+	defer func() {
+		if took := time.Since(start); took > refetchCheap {
+			r.spent += took
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, refetchWithin)
 	defer cancel()
 	if r.f == nil {

@@ -27,19 +27,23 @@ type Agg struct {
 	fire func(end int64, stamp int64) error // of windows made of several slices
 	next int64                              // end of the first such window that has rows and has not fired
 
-	run     *agg.Store // the running aggregate of a hop (of set runSet) or cumulate
-	runSet  *agg.Set
-	scratch *agg.Store
+	run      *agg.Store // the running aggregate of a hop (of set runSet) or cumulate
+	runSet   *agg.Set
+	runStart int64   // cumulate: the start of its windows
+	runSaved entries // cumulate
+	scratch  *agg.Store
 
 	wm      int64 // the watermark, or processing time
 	minDue  int64 // tumble: the first instant at which a window is over
+	past    *past // where the operator goes on from; nil if from nothing
 	levels  levels
-	held    *vec.Batch // see held.go
+	held    held
 	zoned   []int64
 	enc     *state.Encoder
 	keyCols []*vec.Vec
 	kept    []int32
 	active  []*slice
+	taken   []*slice // by the window that fires
 	recs    []uint32
 	neg     []bool
 	input   agg.Input
@@ -115,7 +119,8 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 			return nil, err
 		}
 	}
-	o.held = vec.NewBatch(o.inS)
+	o.held.rows = vec.NewBatch(o.inS)
+	o.withStart, o.withPart = n.Attached && n.StartCol >= 0, o.fire != nil
 	o.emitter.batch = vec.NewBatch(out)
 	return o, nil
 }
@@ -136,6 +141,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 	}
 	o.mem = state.NewMemory()
 	o.sliceList.mem = o.mem
+	o.save = newSaver(c, o.set)
 	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(o.l)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
@@ -144,6 +150,9 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 	if o.runSet != nil {
 		o.run = o.runSet.NewStore(o.mem, o.l, 0)
 		o.set.Bind(o.l.Words() + o.extra)
+		if o.save != nil && o.kind == plan.Cumulate {
+			o.run.Track()
+		}
 	}
 	if o.partSet != nil {
 		o.parts = o.partSet.NewRecords(o.mem, o.l.Words()+o.extra)
@@ -256,7 +265,7 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 	o.kept, o.active = o.kept[:0], o.active[:0]
 	var late, null, none int
 	var cur *slice
-	ghost := slice{start: 1} // an interval without rows yet; at first an empty one
+	ghost := slice{start: 1, after: vec.MinTime} // an interval without rows yet; at first an empty one
 	at := 0
 	cur = &ghost
 	stamps := b.Stamps
@@ -287,7 +296,7 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 				continue
 			}
 			if stamp > o.wm {
-				o.hold(b, r)
+				o.held.add(b, r)
 				continue
 			}
 		}
@@ -345,22 +354,26 @@ func (o *Agg) locate(t int64, starts []int64, r int32, ghost *slice) (int, *slic
 	if sl != nil {
 		return at, sl
 	}
-	*ghost = slice{start: start, end: end}
-	if o.n.Window.ProcTime {
-		ghost.first, ghost.last = o.zone.timer(end-1), never
-		if ghost.first <= o.wm {
-			// The clock stands still within a call, so a window cannot be over here.
-			ghost.first = o.wm + 1
-		}
-		return at, ghost
-	}
-	ghost.first = o.zone.timer(end - 1)
-	ghost.last = ghost.first
-	if !o.n.Attached && o.kind != plan.Tumble {
-		ghost.first = o.zone.timer(o.firstEnd(end) - 1)
-		ghost.last = o.zone.timer(o.lastEnd(end) - 1)
+	*ghost = slice{start: start, end: end, after: vec.MinTime}
+	o.limits(ghost)
+	if o.n.Window.ProcTime && ghost.first <= o.wm {
+		// The clock stands still within a call, so a window cannot be over here.
+		ghost.first = o.wm + 1
 	}
 	return at, ghost
+}
+
+// limits fills in when the first and the last window of a slice are over.
+func (o *Agg) limits(sl *slice) {
+	sl.first = o.zone.timer(sl.end - 1)
+	sl.last = sl.first
+	switch {
+	case o.n.Window.ProcTime:
+		sl.last = never
+	case !o.n.Attached && o.kind != plan.Tumble:
+		sl.first = o.zone.timer(o.firstEnd(sl.end) - 1)
+		sl.last = o.zone.timer(o.lastEnd(sl.end) - 1)
+	}
 }
 
 // opened notes when a new slice is first wanted.
@@ -369,11 +382,26 @@ func (o *Agg) opened(sl *slice) {
 		o.minDue = min(o.minDue, sl.first)
 		return
 	}
-	end := o.firstEnd(sl.end)
-	for o.zone.timer(end-1) <= o.wm {
+	o.next = min(o.next, o.firstAfter(sl.end, o.wm))
+}
+
+// firstAfter is the end of the first window of the slice that ends at end that is not over at wm.
+func (o *Agg) firstAfter(end, wm int64) int64 {
+	if end = o.firstEnd(end); wm == vec.MaxTime {
+		return never
+	}
+	margin := int64(0) // between local times and instants
+	if o.zone != nil {
+		margin = 2 * day
+	}
+	if wm > vec.MinTime+margin && end < wm-margin {
+		steps := (uint64(wm-margin) - uint64(end)) / uint64(o.step)
+		end += int64(steps * uint64(o.step))
+	}
+	for o.zone.timer(end-1) <= wm {
 		end += o.step
 	}
-	o.next = min(o.next, end)
+	return end
 }
 
 // apply adds the rows that assign has sorted.

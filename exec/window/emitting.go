@@ -53,6 +53,10 @@ type Emitting struct {
 	row         []byte
 	stamp       int64
 	ids         [block]uint32
+	changed     []uint32 // records whose result was shown
+	save        *saver
+	codec       emittingCodec
+	prefix      []byte
 }
 
 // opened is a window with rows.
@@ -63,6 +67,7 @@ type opened struct {
 	st         *agg.Store
 	rows, sub  []int32
 	touched    []uint32 // records changed since the last emission
+	saved      entries
 }
 
 func newEmitting(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
@@ -93,6 +98,7 @@ func (o *Emitting) Open(c *op.Context, out op.Output) (err error) {
 	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(o.l)
 	o.set.Bind(o.l.Words() + 1)
+	o.save = newSaver(c, o.set)
 	o.shown = state.NewBlob(o.mem)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	return nil
@@ -233,6 +239,9 @@ func (o *Emitting) find(start, end, timer int64) *opened {
 		o.pool = o.pool[:n-1]
 	} else {
 		w.st = o.set.NewStore(o.mem, o.l, 1)
+		if o.save != nil {
+			w.st.Track()
+		}
 	}
 	o.open = slices.Insert(o.open, i, w)
 	return w
@@ -315,9 +324,13 @@ func (o *Emitting) showSome(w *opened, recs []uint32) error {
 	}
 	out := o.batch
 	out.Reset(0)
+	o.changed = o.changed[:0]
 	for k, r := range recs {
 		words := w.st.R.At(r)
-		words[0] &^= state.FlagMark
+		if words[0]&state.FlagMark != 0 {
+			words[0] &^= state.FlagMark
+			o.changed = append(o.changed, r)
+		}
 		ref := &words[o.l.Words()]
 		old := o.shown.Get(state.Ref(*ref))
 		if o.set.RowCount(w.st, r) == 0 {
@@ -344,6 +357,7 @@ func (o *Emitting) showSome(w *opened, recs []uint32) error {
 		// A set without aggregates has results of no bytes, which must still say that they are.
 		*ref = uint64(o.shown.Set(state.Ref(*ref), o.row))
 	}
+	w.st.T.Touch(o.changed)
 	if out.N == 0 {
 		return nil
 	}
@@ -408,6 +422,9 @@ func (o *Emitting) advance(wm int64) error {
 }
 
 func (o *Emitting) close(w *opened) {
+	if o.save != nil {
+		o.save.remove(0, o.prefixOf(w), w.st, &w.saved)
+	}
 	_ = eachBlock(w.st, &o.ids, func(ids []uint32) error {
 		for _, r := range ids {
 			o.shown.Free(state.Ref(w.st.R.At(r)[o.l.Words()]))

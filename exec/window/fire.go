@@ -1,6 +1,7 @@
 package window
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
@@ -87,7 +88,7 @@ func (o *Agg) advance(wm int64) error {
 	told := o.wm
 	for {
 		due := o.due()
-		if first := o.firstHeld(); first < due && first <= wm {
+		if first := o.held.first(); first < due && first <= wm {
 			if err := o.release(first); err != nil {
 				return err
 			}
@@ -171,6 +172,12 @@ func (o *Agg) after(end int64) {
 	}
 }
 
+// wanted reports whether the window that ends at end takes sl, which is not after it: it has fired
+// for rows of a subtask that was further.
+func (o *Agg) wanted(sl *slice, end int64) bool {
+	return sl.after == vec.MinTime || sl.after < o.zone.timer(end-1)
+}
+
 // fireSliding moves new slices into the running aggregate, emits it, and moves out the slices
 // that no later window has.
 func (o *Agg) fireSliding(end, stamp int64) error {
@@ -180,7 +187,7 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 		if sl.end > end {
 			break
 		}
-		if sl.merged {
+		if sl.merged || !o.wanted(sl, end) {
 			continue
 		}
 		sl.merged = true
@@ -202,6 +209,9 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 	for n < len(o.list) && o.list[n].start < end+o.step-o.size {
 		sl := o.list[n]
 		n++
+		if !sl.merged {
+			continue
+		}
 		_ = eachBlock(sl.st, &ids, func(ids []uint32) error {
 			for k, id := range ids {
 				recs[k] = uint32(sl.st.R.At(id)[link])
@@ -229,23 +239,28 @@ func (o *Agg) forget(recs []uint32) {
 // fireMerged merges the slices of a window from scratch: the newest first, as Flink does, but in
 // the order of time where results are lists.
 func (o *Agg) fireMerged(end, stamp int64) error {
-	n := 0
-	for n < len(o.list) && o.list[n].end <= end {
-		n++
+	parts := o.taken[:0]
+	for _, sl := range o.list {
+		if sl.end > end {
+			break
+		}
+		if o.wanted(sl, end) {
+			parts = append(parts, sl)
+		}
 	}
-	if n == 1 {
-		if err := o.emitter.emit(o.set, o.list[0].st, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
+	o.taken = parts
+	if len(parts) == 1 {
+		if err := o.emitter.emit(o.set, parts[0].st, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
 			return err
 		}
 	} else {
 		if o.scratch == nil {
-			o.scratch = o.store()
+			o.scratch = o.set.NewStore(o.mem, o.l, o.extra)
 		}
-		for i := range n {
-			sl := o.list[n-1-i]
-			if o.set.Listed() {
-				sl = o.list[i]
-			}
+		if !o.set.Listed() {
+			slices.Reverse(parts)
+		}
+		for _, sl := range parts {
 			o.merge(o.scratch, sl.st)
 		}
 		if err := o.emitter.emit(o.set, o.scratch, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
@@ -253,7 +268,7 @@ func (o *Agg) fireMerged(end, stamp int64) error {
 		}
 		o.scratch.Reset()
 	}
-	n = 0
+	n := 0
 	for n < len(o.list) && o.list[n].start < end+o.step-o.size {
 		n++
 	}
@@ -274,13 +289,26 @@ func (o *Agg) merge(dst, src *agg.Store) {
 // fireCumulate merges new slices into the running aggregate and emits it; it starts again when
 // its last window has fired.
 func (o *Agg) fireCumulate(end, stamp int64) error {
+	o.runStart = o.start(end)
 	n := 0
 	for n < len(o.list) && o.list[n].end <= end {
-		o.merge(o.run, o.list[n].st)
 		n++
 	}
-	o.removeFirst(n)
-	start := o.start(end)
+	kept := 0
+	for _, sl := range o.list[:n] {
+		if !o.wanted(sl, end) {
+			o.list[kept] = sl
+			kept++
+			continue
+		}
+		o.merge(o.run, sl.st)
+		if sl.ran {
+			o.runSaved.join(&sl.saved)
+		}
+		o.done(sl)
+	}
+	o.list = slices.Delete(o.list, kept, n)
+	start := o.runStart
 	if err := o.emitter.emit(o.set, o.run, start, end, stamp, o.n.InputRetracts); err != nil {
 		return err
 	}
@@ -288,9 +316,17 @@ func (o *Agg) fireCumulate(end, stamp int64) error {
 		o.next = end + o.step
 		return nil
 	}
-	o.run.Reset()
+	o.resetRun()
 	o.after(end)
 	return nil
+}
+
+// resetRun empties the running aggregate of a cumulate.
+func (o *Agg) resetRun() {
+	if o.save != nil {
+		o.save.remove(o.runState(), appendTime(nil, o.runStart), o.run, &o.runSaved)
+	}
+	o.run.Reset()
 }
 
 // emitter writes results of windows.

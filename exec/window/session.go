@@ -57,6 +57,9 @@ type Session struct {
 	gone    []uint32 // sessions whose rows were all taken back
 	stamps  []int64
 	touched uint64 // keeps the loads of warm
+	keeper  state.Keeper
+	lost    []uint32
+	ended   int // keys removed since the last Freeze
 	expand  *expander
 }
 
@@ -102,6 +105,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.init = o.set.Init()
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.timers = newTimers(o.gap / 64)
+	o.track()
 	return nil
 }
 
@@ -454,7 +458,8 @@ func (o *Session) close(ids []uint32) {
 			o.unlink(head, id)
 		}
 		o.st.R.Free(id)
-		if *head == 0 {
+		last := *head == 0
+		if o.shrunk(kr, last); last {
 			o.keys.Delete(kr)
 		}
 	}

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"encoding/binary"
 	"sort"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
@@ -18,6 +19,16 @@ type slice struct {
 	// merged says that the running aggregate has it: rows that still come go to another slice of
 	// the same interval.
 	merged bool
+	// part tells slices of the same interval apart.
+	part uint32
+	// after is the watermark that the rows have seen already, where they come from a subtask that
+	// was further than this one: the windows that were over then have fired. Else vec.MinTime.
+	after int64
+	// shut says that rows that still come go to another slice, as if merged.
+	shut bool
+	// ran says that this is a saved running aggregate, of the windows that begin at start.
+	ran   bool
+	saved entries
 
 	rows []int32 // of the batch at hand: positions, and ranks among the encoded keys
 	sub  []int32
@@ -34,11 +45,16 @@ type sliceList struct {
 	l     *state.Layout
 	// extra words before the accumulators.
 	extra int
+	save  *saver
+	// withStart and withPart say what the prefix of a slice's entries has besides the end.
+	withStart, withPart bool
+	prefix              []byte
 	// expect is the number of keys of a recent slice.
 	expect int
 }
 
-// find returns the open slice of an interval, and where it is or belongs.
+// find returns the open slice of an interval, and where it is or belongs: behind the others of the
+// interval, whose rows came before.
 func (s *sliceList) find(start, end int64) (int, *slice) {
 	l := s.list
 	// Rows mostly go to the newest slices.
@@ -50,10 +66,11 @@ func (s *sliceList) find(start, end int64) (int, *slice) {
 			break
 		}
 	}
-	for k := i; k < len(l) && l[k].end == end && l[k].start == start; k++ {
-		if !l[k].merged {
-			return k, l[k]
+	for i < len(l) && l[i].end == end && l[i].start == start {
+		if !l[i].merged && !l[i].shut {
+			return i, l[i]
 		}
+		i++
 	}
 	return i, nil
 }
@@ -66,6 +83,9 @@ func before(s *slice, start, end int64) bool {
 func (s *sliceList) insert(i int, sl *slice) {
 	sl.st = s.store()
 	sl.st.T.Expect(s.expect + s.expect/8)
+	for k := i - 1; k >= 0 && s.list[k].end == sl.end && s.list[k].start == sl.start; k-- {
+		sl.part = max(sl.part, s.list[k].part+1)
+	}
 	s.list = append(s.list, nil)
 	copy(s.list[i+1:], s.list[i:])
 	s.list[i] = sl
@@ -78,7 +98,11 @@ func (s *sliceList) store() *agg.Store {
 		s.pool = s.pool[:n-1]
 		return st
 	}
-	return s.set.NewStore(s.mem, s.l, s.extra)
+	st := s.set.NewStore(s.mem, s.l, s.extra)
+	if s.save != nil {
+		st.Track()
+	}
+	return st
 }
 
 // poolMax bounds the empty stores kept.
@@ -97,6 +121,9 @@ func (s *sliceList) give(st *agg.Store) {
 
 // done takes the store and the memory of a slice back.
 func (s *sliceList) done(sl *slice) {
+	if s.save != nil && !sl.ran {
+		s.save.remove(0, s.prefixOf(sl), sl.st, &sl.saved)
+	}
 	s.give(sl.st)
 	s.closed(sl)
 }
@@ -128,6 +155,19 @@ func (s *sliceList) removeFirst(n int) {
 	m := copy(s.list, s.list[n:])
 	clear(s.list[m:])
 	s.list = s.list[:m]
+}
+
+// prefixOf is what the keys of a slice's saved entries begin with, valid until the next call.
+func (s *sliceList) prefixOf(sl *slice) []byte {
+	b := appendTime(s.prefix[:0], sl.end)
+	if s.withStart {
+		b = appendTime(b, sl.start)
+	}
+	if s.withPart {
+		b = binary.BigEndian.AppendUint32(b, sl.part)
+	}
+	s.prefix = b
+	return b
 }
 
 func (s *sliceList) release() {

@@ -1,0 +1,233 @@
+package window
+
+import (
+	"encoding/binary"
+
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// An Emitting saves an entry a key and window, with what was shown of it and whether it has changed
+// since; and the distinct values. The head has, besides the watermark, when results by processing
+// time are due.
+//
+// Where a subtask goes on from a watermark that some of its keys have been further than, it takes
+// windows for open that have been shown for these on time. It shows them again when they are over,
+// but a result that equals the one shown before is not emitted.
+
+// States implements op.Stateful.
+func (o *Emitting) States() []state.Spec {
+	end := []types.Field{timeField("window_end")}
+	if o.withStart() {
+		end = append(end, timeField("window_start"))
+	}
+	key := fieldsOf(o.inS, o.n.Keys, end...)
+	specs := []state.Spec{{Name: "windows", Version: saveVersion, Key: key, Value: []types.Field{
+		field("to_be_shown", types.BooleanType), {Name: "shown", Type: types.BytesType}, accumulators}}}
+	for _, sp := range o.set.ValueSpecs(key) {
+		sp.Name = "windows: " + sp.Name
+		specs = append(specs, sp)
+	}
+	return specs
+}
+
+func (o *Emitting) withStart() bool { return o.n.Attached && o.n.StartCol >= 0 }
+
+// prefixOf is what the keys of a window's saved entries begin with, valid until the next call.
+func (o *Emitting) prefixOf(w *opened) []byte {
+	o.prefix = appendTime(o.prefix[:0], w.end)
+	if o.withStart() {
+		o.prefix = appendTime(o.prefix, w.start)
+	}
+	return o.prefix
+}
+
+// Freeze implements op.Stateful.
+func (o *Emitting) Freeze(d *state.Delta) error {
+	if o.save == nil {
+		return nil
+	}
+	if err := o.save.flush(d); err != nil {
+		return err
+	}
+	for _, w := range o.open {
+		o.codec = emittingCodec{o, w}
+		o.save.freeze(d, 0, o.prefixOf(w), w.st, &o.codec, &w.saved)
+	}
+	return nil
+}
+
+// Dirty implements op.Stateful.
+func (o *Emitting) Dirty() int {
+	if o.save == nil {
+		return 0
+	}
+	n := o.save.gone.Size()
+	for _, w := range o.open {
+		n += w.st.DirtyBytes(o.save.groupBytes)
+	}
+	return n
+}
+
+// Head implements op.Stateful.
+func (o *Emitting) Head(dst []byte) ([]byte, error) {
+	le := binary.LittleEndian
+	dst = appendHead(dst, o.wm, nil, nil)
+	return le.AppendUint64(le.AppendUint64(dst, uint64(o.early)), uint64(o.late)), nil
+}
+
+// Restore implements op.Stateful.
+func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
+	p, err := readHeads(heads, o.ctx)
+	if err != nil {
+		return err
+	}
+	o.wm = p.wm
+	var last *opened
+	find := func(group int, key []byte) (*opened, []byte, error) {
+		end, key, err := readTime(key)
+		if err != nil {
+			return nil, nil, err
+		}
+		start := end
+		switch {
+		case o.withStart():
+			if start, key, err = readTime(key); err != nil {
+				return nil, nil, err
+			}
+		case !o.n.Attached:
+			start = o.start(end)
+		}
+		if last == nil || last.end != end || last.start != start {
+			last = o.find(start, end, o.zone.timer(end-1))
+		}
+		last.saved.note(group)
+		return last, key, nil
+	}
+	err = saved.Scan(0, func(group int, key, value []byte) error {
+		w, key, err := find(group, key)
+		if err != nil {
+			return err
+		}
+		k := state.Keeper{Codec: &emittingCodec{o, w}}
+		return k.Load(w.st.T, key, value)
+	})
+	for i := 0; i < len(o.States())-1 && err == nil; i++ {
+		err = saved.Scan(1+i, func(group int, key, value []byte) error {
+			w, key, err := find(group, key)
+			if err != nil {
+				return err
+			}
+			return w.st.LoadValue(i, key, value)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	for _, w := range o.open {
+		w.st.EndLoad()
+	}
+	o.count()
+	return o.setClocks(p)
+}
+
+// setClocks puts the times when results by processing time are due back, where some are to be shown.
+func (o *Emitting) setClocks(p *past) error {
+	early, late := int64(never), int64(never)
+	for i := p.first; i <= p.last; i++ {
+		b := p.rests[i]
+		if len(b) != 16 {
+			return errHead
+		}
+		early = min(early, int64(binary.LittleEndian.Uint64(b)))
+		late = min(late, int64(binary.LittleEndian.Uint64(b[8:])))
+	}
+	for _, w := range o.open {
+		switch {
+		case len(w.touched) == 0:
+		case !w.fired && o.n.EarlyFireMs > 0:
+			// The window may have been shown on time for these keys, and wait for the other clock.
+			o.early = min(early, late)
+		case w.fired:
+			o.late = late
+		}
+	}
+	return nil
+}
+
+// emittingCodec saves the groups of a window: whether they are to be shown (BOOLEAN), the result
+// shown last (BYTES, NULL if none; the columns in the form of state.AppendValue), and the
+// accumulators (BYTES).
+type emittingCodec struct {
+	o *Emitting
+	w *opened
+}
+
+// AppendValue implements state.Codec.
+func (c *emittingCodec) AppendValue(dst []byte, rec uint32) []byte {
+	words := c.w.st.R.At(rec)
+	touched := byte(0)
+	if words[0]&state.FlagMark != 0 {
+		touched = 1
+	}
+	dst = append(dst, 1, touched)
+	if ref := state.Ref(words[c.o.l.Words()]); ref != 0 {
+		begin := len(dst) + 1
+		dst = endBytes(append(beginBytes(dst), c.o.shown.Get(ref)...), begin)
+	} else {
+		dst = append(dst, 0)
+	}
+	begin := len(dst) + 1
+	return endBytes(c.o.set.AppendGroup(beginBytes(dst), c.w.st, rec), begin)
+}
+
+// LoadValue implements state.Codec.
+func (c *emittingCodec) LoadValue(rec uint32, b []byte) error {
+	if len(b) < 3 || b[0] != 1 || b[1] > 1 {
+		return errEntry
+	}
+	if b[1] == 1 {
+		c.w.st.R.At(rec)[0] |= state.FlagMark
+		c.w.touched = append(c.w.touched, rec)
+	}
+	if b = b[2:]; b[0] == 0 {
+		b = b[1:]
+	} else {
+		shown, rest, err := readBytes(b)
+		if err == nil {
+			err = c.check(shown)
+		}
+		if err != nil {
+			return err
+		}
+		c.w.st.R.At(rec)[c.o.l.Words()] = uint64(c.o.shown.Put(shown))
+		b = rest
+	}
+	group, rest, err := readBytes(b)
+	if err == nil && len(rest) > 0 {
+		err = errEntry
+	}
+	if err != nil {
+		return err
+	}
+	return c.o.set.LoadGroup(c.w.st, rec, group)
+}
+
+// check reads over a result that was shown.
+func (c *emittingCodec) check(b []byte) error {
+	nk := len(c.o.n.Keys)
+	for _, col := range c.o.results.Cols[nk : nk+len(c.o.n.Aggs)] {
+		rest, ok := state.CheckValue(b, col.Type)
+		if !ok {
+			return errEntry
+		}
+		b = rest
+	}
+	if len(b) > 0 {
+		return errEntry
+	}
+	return nil
+}
+
+var _ op.Stateful = (*Emitting)(nil)

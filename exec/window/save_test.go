@@ -1,0 +1,715 @@
+package window_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/exec/window"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+const keyGroups = 128
+
+// event is what an operator is told: a row with its stamp, a watermark, or processing time.
+type event struct {
+	exectest.Step
+	stamp int64
+	group int // the key group of a row
+}
+
+// runs drives an operator over a log of events, with stops: at each, the subtasks stand at events of
+// their own, are frozen and closed, and others in another number go on with their state. Events that
+// a key group has seen are not given to it again.
+type runs struct {
+	t     *testing.T
+	mk    func() (op.Operator, error)
+	in    types.Schema
+	log   []event
+	size  int // rows of a batch
+	r     *rand.Rand
+	saves bool
+
+	model    map[[2]int]map[string]string // entries by state and group
+	puts     int
+	heldRows int // written
+	rows     []exectest.Out
+	counters op.Counters
+}
+
+// subtaskRun is one subtask between two stops.
+type subtaskRun struct {
+	x      *runs
+	o      op.Operator
+	pos    int   // the next event
+	seen   []int // by key group: events before are not for it
+	told   int64
+	stamp  int64
+	now    int64
+	lo, hi int
+	batch  *vec.Batch
+	groups []int // of the rows in batch
+}
+
+func newRuns(t *testing.T, mk func() (op.Operator, error), in types.Schema, keys []int, script []exectest.Step) *runs {
+	x := &runs{t: t, mk: mk, in: in, r: newRand(1), saves: true, model: map[[2]int]map[string]string{}}
+	stamp := int64(vec.MinTime)
+	for _, s := range script {
+		x.log = append(x.log, event{Step: s, stamp: stamp})
+		if s.Vals == nil && !s.Proc {
+			stamp = max(stamp, s.Time)
+		}
+	}
+	x.route(keys)
+	return x
+}
+
+// route finds the key groups of the rows.
+func (x *runs) route(keys []int) {
+	var ts []types.Type
+	for _, k := range keys {
+		ts = append(ts, x.in.Fields[k].Type.WithoutAttr())
+	}
+	e := state.NewEncoder(state.NewLayout(ts, false))
+	b := vec.NewBatch(x.in)
+	for _, v := range x.log {
+		if v.Vals != nil {
+			appendRow(b, v)
+		}
+	}
+	cols := make([]*vec.Vec, len(keys))
+	for i, k := range keys {
+		cols[i] = b.Cols[k]
+	}
+	e.Encode(cols, vec.Positions(b.N), nil)
+	n := 0
+	for i := range x.log {
+		if x.log[i].Vals != nil {
+			x.log[i].group = state.KeyGroup(e.Hash(n), keyGroups)
+			n++
+		}
+	}
+}
+
+func appendRow(b *vec.Batch, v event) {
+	for c, val := range v.Vals {
+		b.Cols[c].AppendValue(val)
+	}
+	b.Kinds = append(b.Kinds, v.Kind)
+	b.Stamps = append(b.Stamps, v.stamp)
+	b.N++
+}
+
+// Emit implements op.Output.
+func (x *runs) Emit(b *vec.Batch) error {
+	b.Each(func(i int) {
+		r := exectest.Out{Kind: b.Kind(i), Stamp: b.Stamp(i)}
+		var text []string
+		for _, c := range b.Cols {
+			text = append(text, exectest.Text(c.Value(i), c.Type))
+		}
+		r.Text = strings.Join(text, " ")
+		x.rows = append(x.rows, r)
+	})
+	return nil
+}
+
+// Watermark implements op.Output.
+func (x *runs) Watermark(int64) error { return nil }
+
+func (x *runs) start(sub, par int) *subtaskRun {
+	o, err := x.mk()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	s := &subtaskRun{x: x, o: o, told: vec.MinTime, stamp: vec.MinTime, batch: vec.NewBatch(x.in), seen: make([]int, keyGroups)}
+	s.lo, s.hi = state.Groups(sub, keyGroups, par)
+	ctx := &op.Context{Env: &expr.Env{}, Subtask: sub, Parallelism: par, MaxParallelism: keyGroups, Counters: &x.counters,
+		Now: func() int64 { return s.now }, BatchRows: vec.BatchRows, Saves: x.saves}
+	if err := o.Open(ctx, x); err != nil {
+		x.t.Fatal(err)
+	}
+	return s
+}
+
+// to takes the subtask up to event end; rest says that what it gathered is processed too.
+func (s *subtaskRun) to(end int) {
+	for ; s.pos < end; s.pos++ {
+		v := s.x.log[s.pos]
+		switch {
+		case v.Vals != nil:
+			if v.group < s.lo || v.group >= s.hi || s.pos < s.seen[v.group] {
+				continue
+			}
+			appendRow(s.batch, v)
+			if s.x.size > 0 && s.batch.N >= s.x.size {
+				s.flush(true)
+			}
+		case v.Proc:
+			s.flush(true)
+			s.now = v.Time
+			if p, ok := s.o.(op.ProcTimer); ok {
+				s.check(p.ProcTime(s.now))
+			}
+		default:
+			s.stamp = max(s.stamp, v.Time)
+			if s.batch.N == 0 || s.x.size == 1 {
+				s.flush(true)
+			}
+		}
+	}
+}
+
+func (s *subtaskRun) check(err error) {
+	s.x.t.Helper()
+	if err != nil {
+		s.x.t.Fatal(err)
+	}
+}
+
+// flush gives the operator its batch and, with wm, the watermark that has come.
+func (s *subtaskRun) flush(wm bool) {
+	if b := s.batch; b.N > 0 {
+		s.batch = vec.NewBatch(s.x.in)
+		s.check(s.o.Process(0, b))
+		for _, c := range b.Cols {
+			for i := range c.Buf {
+				c.Buf[i] = '#'
+			}
+		}
+	}
+	if wm && s.stamp > s.told {
+		s.told = s.stamp
+		s.check(s.o.Watermark(s.told))
+	}
+}
+
+// freeze adds the changes of a subtask to the model.
+func (s *subtaskRun) freeze() {
+	x := s.x
+	st, ok := s.o.(op.Stateful)
+	if !ok {
+		return
+	}
+	var d state.Delta
+	dirty := st.Dirty()
+	s.check(st.Freeze(&d))
+	if dirty == 0 && d.Len() > 0 {
+		x.t.Errorf("%d bytes of changes where Dirty says there are none", d.Size())
+	}
+	specs := st.States()
+	s.check(state.EachChange(d.Bytes(), func(c state.Change) error {
+		if c.Group < s.lo || c.Group >= s.hi || c.State >= len(specs) {
+			return fmt.Errorf("change of state %d, group %d", c.State, c.Group)
+		}
+		m := x.model[[2]int{c.State, c.Group}]
+		if m == nil {
+			m = map[string]string{}
+			x.model[[2]int{c.State, c.Group}] = m
+		}
+		switch c.Kind {
+		case state.ChangePut:
+			x.puts++
+			if specs[c.State].Name == "held rows" {
+				x.heldRows++
+			}
+			m[string(c.Key)] = string(c.Value)
+		case state.ChangeDelete:
+			delete(m, string(c.Key))
+		case state.ChangeDeletePrefix:
+			for k := range m {
+				if strings.HasPrefix(k, string(c.Key)) {
+					delete(m, k)
+				}
+			}
+		}
+		return nil
+	}))
+}
+
+// entries is the number of entries in the model.
+func (x *runs) entries() int {
+	n := 0
+	for _, m := range x.model {
+		n += len(m)
+	}
+	return n
+}
+
+// saved gives the entries of some key groups.
+type savedModel struct {
+	x      *runs
+	lo, hi int
+}
+
+// Scan implements state.Saved.
+func (s savedModel) Scan(st int, f func(group int, key, value []byte) error) error {
+	for g := s.lo; g < s.hi; g++ {
+		m := s.x.model[[2]int{st, g}]
+		var keys []string
+		for k := range m {
+			keys = append(keys, k)
+		}
+		sort.Strings(keys)
+		for _, k := range keys {
+			key, value := []byte(k), []byte(m[k])
+			if err := f(g, key, value); err != nil {
+				return err
+			}
+			for i := range key {
+				key[i] = '#'
+			}
+			for i := range value {
+				value[i] = '#'
+			}
+		}
+	}
+	return nil
+}
+
+// run takes the log in phases of the given parallelisms.
+func (x *runs) run(pars ...int) {
+	subs := make([]*subtaskRun, pars[0])
+	for i := range subs {
+		subs[i] = x.start(i, pars[0])
+	}
+	last := 0
+	for _, par := range pars[1:] {
+		// Each subtask stops somewhere near.
+		last += x.r.Intn(len(x.log) - last + 1)
+		var heads [][]byte
+		for _, s := range subs {
+			for range x.r.Intn(3) { // cuts before that nobody starts from
+				s.to(max(s.pos, last*x.r.Intn(100)/100))
+				s.flush(x.r.Intn(2) == 0)
+				s.freeze()
+			}
+			s.to(min(len(x.log), max(s.pos, last+x.r.Intn(8)-4)))
+			s.flush(x.r.Intn(3) > 0)
+			s.freeze()
+			head, err := s.o.(op.Stateful).Head(nil)
+			s.check(err)
+			heads = append(heads, head)
+		}
+		next := make([]*subtaskRun, par)
+		for i := range next {
+			next[i] = x.resume(i, par, subs, heads)
+		}
+		for _, s := range subs {
+			s.check(s.o.Close())
+		}
+		subs = next
+	}
+	for _, s := range subs {
+		s.to(len(x.log))
+		s.flush(true)
+		if s.told != vec.MaxTime {
+			s.check(s.o.Watermark(vec.MaxTime))
+		}
+		s.check(s.o.Finish())
+		s.freeze()
+		s.check(s.o.Close())
+	}
+}
+
+// resume starts a subtask from what the old ones left.
+func (x *runs) resume(sub, par int, old []*subtaskRun, heads [][]byte) *subtaskRun {
+	s := x.start(sub, par)
+	s.pos, s.told = len(x.log), vec.MaxTime
+	for g := range keyGroups {
+		from := old[state.Subtask(g, keyGroups, len(old))]
+		s.seen[g] = max(from.seen[g], from.pos)
+		if g < s.lo || g >= s.hi {
+			continue
+		}
+		if from.pos < s.pos {
+			s.pos, s.stamp, s.now = from.pos, from.stamp, from.now
+		}
+		s.told = min(s.told, from.told)
+	}
+	s.check(s.o.(op.Stateful).Restore(savedModel{x, s.lo, s.hi}, heads))
+	return s
+}
+
+// results are the rows so far as they are compared.
+func (x *runs) results(stamps bool) []string {
+	if !stamps {
+		return exectest.Fold(x.rows)
+	}
+	return stamped(x.rows)
+}
+
+var (
+	parallelisms = [][]int{{1, 1}, {1, 3, 2}, {2, 5, 1, 1}, {3, 3, 3, 4}}
+	thorough     = flag.Int("thorough", 1, "how many times restarts are tried at other places")
+)
+
+// checkRestarts compares runs with stops to one without: the rows, and with stamps what they carry.
+func checkRestarts(t *testing.T, mk func() (op.Operator, error), in types.Schema, keys []int, script []exectest.Step, stamps bool) {
+	t.Helper()
+	if o, err := mk(); err != nil {
+		t.Fatal(err)
+	} else if _, ok := o.(op.Stateful); !ok {
+		t.Fatalf("%T does not save its state", o)
+	}
+	restarts(t, func() *runs { return newRuns(t, mk, in, keys, script) }, stamps)
+}
+
+func restarts(t *testing.T, make func() *runs, stamps bool) {
+	t.Helper()
+	for i, size := range []int{1, 4, 0} {
+		plain := make()
+		plain.size, plain.saves = size, false
+		plain.run(1)
+		// With larger batches, a subtask does not know of the watermarks that others had between rows.
+		stamps := stamps && size == 1
+		want := plain.results(stamps)
+		for try := range 2 * *thorough {
+			pars := parallelisms[(try*2+i)%len(parallelisms)]
+			x := make()
+			x.size, x.r = size, newRand(int64(try)*100+int64(len(x.log)))
+			x.run(pars...)
+			what := fmt.Sprintf("size %d, parallelism %v, try %d", size, pars, try)
+			if got := x.results(stamps); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%s: %s", what, diff(got, want))
+			}
+			for _, r := range []op.DropReason{op.DropLate, op.DropNullTime, op.DropFilter} {
+				if got, want := x.counters.Drops[r].Load(), plain.counters.Drops[r].Load(); got != want {
+					t.Errorf("%s: %d %s rows, want %d", what, got, r, want)
+				}
+			}
+			if got, want := x.counters.Used.Load(), plain.counters.Used.Load(); got != want {
+				t.Errorf("%s: %d rows used, want %d", what, got, want)
+			}
+			if n := x.entries(); n > 0 {
+				t.Fatalf("%s: %d entries are left at the end", what, n)
+			}
+		}
+	}
+}
+
+// TestRestart_Cases stops every text case in the middle.
+func TestRestart_Cases(t *testing.T) {
+	for _, c := range exectest.Cases(t, "testdata/*.txt") {
+		mk := builder(t, &c)
+		o, err := mk()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := o.(op.Stateful); !ok {
+			if _, tvf := o.(*window.TVF); !tvf {
+				t.Errorf("line %d: %T does not save its state", c.Line, o)
+			}
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) { checkRestarts(t, mk, c.Schema, c.Columns(c.Args["key"]), c.Script, false) })
+	}
+}
+
+// TestRestart_Aligned stops windows of every shape.
+func TestRestart_Aligned(t *testing.T) {
+	shapes := []plan.Window{
+		{Kind: plan.Tumble, Size: 10},
+		{Kind: plan.Hop, Size: 10, Step: 2},
+		{Kind: plan.Hop, Size: 9, Step: 6, Offset: -2},
+		{Kind: plan.Hop, Size: 40, Step: 1},
+		{Kind: plan.Cumulate, Size: 12, Step: 3},
+		{Kind: plan.Cumulate, Size: 30, Step: 1, Offset: 4},
+	}
+	for _, w := range shapes {
+		for _, list := range []string{invertible, others, retracting, "COLLECT(i); COUNT(*)"} {
+			for _, keys := range [][]int{{}, {3, 0}} {
+				w.TimeCol = 1
+				c := exectest.Case{Schema: schema}
+				aggs, err := c.Aggs(list, len(keys) > 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: -1, LateFireMs: -1,
+					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
+				t.Run(fmt.Sprintf("%s,%d,%d,%.14s,keys=%v", w.Kind, w.Size, w.Step, list, keys), func(t *testing.T) {
+					for seed := int64(1); seed <= 2; seed++ {
+						script := randomScript(newRand(seed), 80, n.InputRetracts)
+						mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
+						checkRestarts(t, mk, schema, keys, script, true)
+					}
+				})
+			}
+		}
+	}
+}
+
+// tape notes what a local phase emits as events for a global one.
+type tape struct {
+	log   []event
+	stamp int64
+}
+
+// Emit implements op.Output.
+func (p *tape) Emit(b *vec.Batch) error {
+	b.Each(func(i int) {
+		v := event{Step: exectest.Step{Kind: b.Kind(i)}, stamp: b.Stamp(i)}
+		for _, c := range b.Cols {
+			v.Vals = append(v.Vals, c.Value(i))
+		}
+		p.log = append(p.log, v)
+	})
+	return nil
+}
+
+// Watermark implements op.Output.
+func (p *tape) Watermark(wm int64) error {
+	if wm > p.stamp {
+		p.log = append(p.log, event{Step: exectest.WM(wm)})
+		p.stamp = wm
+	}
+	return nil
+}
+
+// localTape runs the local phase over a script, with stops before which it is flushed.
+func localTape(t *testing.T, mk func() (op.Operator, error), script []exectest.Step, size int, r *rand.Rand, late *op.Counters) []event {
+	x := newRuns(t, mk, schema, nil, script)
+	p := &tape{stamp: vec.MinTime}
+	x.size = size
+	open := func() *subtaskRun {
+		n := x.start(0, 1)
+		ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: keyGroups, Counters: late,
+			Now: func() int64 { return 0 }, BatchRows: vec.BatchRows, Saves: true}
+		n.check(n.o.Close())
+		var err error
+		n.o, err = mk()
+		n.check(err)
+		n.check(n.o.Open(ctx, p))
+		return n
+	}
+	s := open()
+	for s.pos < len(x.log) {
+		s.to(min(len(x.log), s.pos+1+r.Intn(30)))
+		s.flush(r.Intn(2) == 0)
+		s.check(s.o.(op.Flusher).Flush())
+		st := s.o.(op.Stateful)
+		if n := st.Dirty(); n != 0 || len(st.States()) > 0 {
+			t.Fatalf("a local phase has %d bytes of state in %d states", n, len(st.States()))
+		}
+		head, err := st.Head(nil)
+		s.check(err)
+		next := open()
+		next.pos, next.told, next.stamp = s.pos, s.told, s.stamp
+		next.check(next.o.(op.Stateful).Restore(savedModel{x, 0, 0}, [][]byte{head}))
+		s.check(s.o.Close())
+		s = next
+	}
+	s.flush(true)
+	s.check(s.o.Watermark(vec.MaxTime))
+	s.check(s.o.Finish())
+	s.check(s.o.Close())
+	return p.log
+}
+
+// TestRestart_TwoPhase stops local phases, and then the global phase over what they gave, which
+// must be that of the one-row machine.
+func TestRestart_TwoPhase(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	held := 0
+	for _, w := range phaseShapes {
+		aggs, err := c.Aggs(packable, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &plan.WindowAgg{Window: w, Keys: []int{3, 0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1,
+			Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
+		local, global, mid := twoPhase(n)
+		t.Run(fmt.Sprintf("%s,%d,%d", w.Kind, w.Size, w.Step), func(t *testing.T) {
+			for seed := int64(1); seed <= 2; seed++ {
+				script := randomScript(newRand(seed), 80, false)
+				want, late := expected(n, schema, script)
+				for _, size := range []int{1, 5, 0} {
+					counters := &op.Counters{}
+					log := localTape(t, local, script, size, newRand(seed), counters)
+					if got := counters.Drops[op.DropLate].Load(); got != late {
+						t.Errorf("size %d, seed %d: %d late rows, want %d", size, seed, got, late)
+					}
+					x := &runs{t: t, mk: global, in: mid, log: log, size: size, r: newRand(seed), saves: true,
+						model: map[[2]int]map[string]string{}}
+					x.route([]int{0, 1})
+					x.run(1, 3, 2)
+					if got := x.results(false); !reflect.DeepEqual(got, unstamped(want)) {
+						t.Fatalf("size %d, seed %d: %s", size, seed, diff(got, unstamped(want)))
+					}
+					if n := x.entries(); n > 0 {
+						t.Errorf("%d entries are left at the end", n)
+					}
+					held += x.heldRows
+				}
+			}
+		})
+	}
+	if held == 0 {
+		t.Error("no row was held at a stop")
+	}
+}
+
+// TestFreeze_OnlyChanges checks that what did not change is not written again, and how slices go.
+func TestFreeze_OnlyChanges(t *testing.T) {
+	for _, w := range []plan.Window{{Kind: plan.Tumble, Size: 100}, {Kind: plan.Hop, Size: 200, Step: 100}, {Kind: plan.Cumulate, Size: 200, Step: 100}} {
+		for _, keys := range []int64{2, 1000} { // deleted one by one, or by prefixes
+			t.Run(fmt.Sprintf("%s,keys=%d", w.Kind, keys), func(t *testing.T) { onlyChanges(t, w, keys) })
+		}
+	}
+}
+
+func onlyChanges(t *testing.T, w plan.Window, keys int64) {
+	var script []exectest.Step
+	add := func(key, ts int64) {
+		script = append(script, exectest.Row(key, types.TS(ts, 0), int64(1), nil, nil, nil, nil))
+	}
+	for k := range keys {
+		add(k, 10)
+		add(k, 110)
+	}
+	add(0, 110) // the second part: one key of one slice
+	c := exectest.Case{Schema: schema}
+	aggs, err := c.Aggs("COUNT(*)", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.TimeCol = 1
+	n := &plan.WindowAgg{Window: w, Keys: []int{0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1}
+	x := newRuns(t, func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }, schema, n.Keys, script)
+	s := x.start(0, 1)
+	step := func(to int, puts int) {
+		t.Helper()
+		s.to(to)
+		s.flush(true)
+		x.puts = 0
+		s.freeze()
+		if x.puts != puts {
+			t.Errorf("%d entries were written, want %d", x.puts, puts)
+		}
+	}
+	all := int(keys)
+	step(len(script)-1, 2*all)
+	step(len(script)-1, 0)
+	step(len(script), 1)
+	s.check(s.o.Watermark(100))
+	left, written := all, 0
+	switch w.Kind {
+	case plan.Hop:
+		left = 2 * all // the next window has the first slice too
+	case plan.Cumulate:
+		left, written = 2*all, all // it went into the running aggregate
+	}
+	step(len(script), written)
+	if got := x.entries(); got != left {
+		t.Errorf("%d entries are left after the first window, want %d", got, left)
+	}
+	s.check(s.o.Watermark(400))
+	step(len(script), 0)
+	if got := x.entries(); got != 0 {
+		t.Errorf("%d entries are left after the last window", got)
+	}
+	s.check(s.o.Close())
+}
+
+// TestRestart_Session stops sessions.
+func TestRestart_Session(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	for _, gap := range []int64{1, 8, 30} {
+		for _, list := range []string{invertible, others, retracting, "COUNT(*); COLLECT(i); FIRST_VALUE(i) FILTER f", "LISTAGG(s); COUNT(DISTINCT i)"} {
+			for _, keys := range [][]int{{}, {3, 0}} {
+				if list == retracting && gap < 30 {
+					continue
+				}
+				aggs, err := c.Aggs(list, len(keys) > 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := &plan.WindowAgg{Window: plan.Window{Kind: plan.Session, Size: gap, TimeCol: 1}, Keys: keys,
+					Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: -1, LateFireMs: -1,
+					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
+				t.Run(fmt.Sprintf("%d,%.14s,keys=%v", gap, list, keys), func(t *testing.T) {
+					script := randomScript(newRand(gap), 100, n.InputRetracts)
+					mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
+					checkRestarts(t, mk, schema, keys, script, true)
+				})
+			}
+		}
+	}
+}
+
+// TestRestart_Emitting stops windows with early and late results.
+func TestRestart_Emitting(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	shapes := []plan.Window{{Kind: plan.Tumble, Size: 20}, {Kind: plan.Hop, Size: 10, Step: 5}, {Kind: plan.Cumulate, Size: 12, Step: 3}}
+	for i, fire := range [][3]int64{{-1, -1, 10}, {0, -1, 0}, {5, -1, 15}, {-1, 7, 30}, {4, 9, 30}, {0, 6, 20}} {
+		for _, list := range []string{invertible, others, retracting} {
+			keys := [][]int{{}, {3, 0}}[i%2]
+			w := shapes[i%3]
+			w.TimeCol = 1
+			aggs, err := c.Aggs(list, len(keys) > 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: fire[0], LateFireMs: fire[1],
+				AllowedLatenessMs: fire[2], Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
+			t.Run(fmt.Sprintf("%s,%v,%.14s,keys=%v", w.Kind, fire, list, keys), func(t *testing.T) {
+				r := newRand(int64(i))
+				var script []exectest.Step
+				now := int64(1000)
+				for _, s := range randomScript(r, 100, n.InputRetracts) {
+					script = append(script, s)
+					if r.Intn(4) == 0 {
+						now += int64(r.Intn(5))
+						script = append(script, exectest.Step{Proc: true, Time: now})
+					}
+				}
+				mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
+				checkRestarts(t, mk, schema, keys, script, false)
+			})
+		}
+	}
+}
+
+// FuzzRestore gives operators damaged state: they refuse it or take it, and go on.
+func FuzzRestore(f *testing.F) {
+	head := append([]byte{1}, make([]byte, 16)...)
+	f.Add(uint8(0), head, []byte("\x80\x00\x00\x00\x00\x00\x00\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"), append([]byte{1, 8, 0, 0, 0}, make([]byte, 8)...))
+	f.Add(uint8(3), head, []byte("\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"), []byte("\x01\x01\x00\x00\x00\x01"))
+	f.Fuzz(func(t *testing.T, kind uint8, head, key, value []byte) {
+		c := exectest.Case{Schema: schema}
+		aggs, err := c.Aggs([]string{"COUNT(*)", "COUNT(DISTINCT i); MIN(s)"}[kind/8%2], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := []plan.Window{{Kind: plan.Tumble, Size: 20}, {Kind: plan.Hop, Size: 10, Step: 5}, {Kind: plan.Cumulate, Size: 12, Step: 3},
+			{Kind: plan.Session, Size: 5}}[kind%4]
+		w.TimeCol = 1
+		n := &plan.WindowAgg{Window: w, Keys: []int{0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1}
+		if kind&4 != 0 && w.Kind != plan.Session {
+			n.EarlyFireMs = 0
+			head = append(head, make([]byte, 16)...)
+		}
+		mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
+		x := newRuns(t, mk, schema, n.Keys, []exectest.Step{exectest.Row(int64(1), types.TS(50, 0), int64(1), "x", nil, nil, nil)})
+		s := x.start(0, 1)
+		for i := range s.o.(op.Stateful).States() {
+			x.model[[2]int{i, int(kind) % keyGroups}] = map[string]string{string(key): string(value)}
+		}
+		if err := s.o.(op.Stateful).Restore(savedModel{x, 0, keyGroups}, [][]byte{head}); err == nil {
+			s.to(1)
+			s.flush(true)
+			_ = s.o.Watermark(vec.MaxTime)
+		}
+		s.check(s.o.Close())
+	})
+}

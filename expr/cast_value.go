@@ -322,7 +322,7 @@ func toDate(from types.Type, env *Env) conv {
 	switch {
 	case from.IsString():
 		return func(in *vec.Vec, i int, out *vec.Vec, j int) bool {
-			d, ok := types.ParseDate(in.Bytes(i))
+			d, ok := ParseDate(in.Bytes(i))
 			out.I32[j] = d
 			return ok
 		}
@@ -369,7 +369,7 @@ func toTimestamp(from, to types.Type, env *Env) conv {
 	switch {
 	case from.IsString():
 		read = func(v *vec.Vec, i int) (int64, int32, bool) {
-			return types.ParseSQLTimestamp(types.TrimSpace(v.Bytes(i)))
+			return ParseTimestamp(types.TrimSpace(v.Bytes(i)))
 		}
 	case from.Kind == types.Date:
 		read = func(v *vec.Vec, i int) (int64, int32, bool) { return int64(v.I32[i]) * types.MsPerDay, 0, true }

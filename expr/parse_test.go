@@ -1,11 +1,15 @@
 package expr
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/types"
 )
 
 func TestParseFloat(t *testing.T) {
@@ -50,5 +54,49 @@ func FuzzParseNumbers(f *testing.F) {
 			t.Fatalf("ParseFloat(%q) = %v %v, want %v %v", b, x, got, y, err)
 		}
 		ParseBoolean(b)
+	})
+}
+
+// TestParseDateOfEveryMonth reads the days 1 to 31 of each month of years with and without February
+// 29th, written out and short.
+func TestParseDateOfEveryMonth(t *testing.T) {
+	for _, y := range []int{1, 1900, 1970, 2000, 2023, 2024, 9999} {
+		for m := time.January; m <= time.December; m++ {
+			for d := 1; d <= 31; d++ {
+				at := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+				want, has := int32(at.Unix()/86400), at.Month() == m
+				for _, form := range []string{"%04d-%02d-%02d", "%d-%d-%d", " %d - %d - %d", "%04d-%02d-%02d 10:00:00"} {
+					s := fmt.Sprintf(form, y, m, d)
+					if got, ok := ParseDate([]byte(s)); ok != has || ok && got != want {
+						t.Errorf("ParseDate(%q) = %d %v, want %d %v", s, got, ok, want, has)
+					}
+				}
+				text := fmt.Sprintf("%04d-%02d-%02d 24:00:00", y, m, d)
+				// In a timestamp, a day that the month lacks stands for its last.
+				midnight := min(at.UnixMilli(), time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()-86400000) + 86400000
+				if ms, _, ok := ParseTimestamp([]byte(text)); !ok || ms != midnight {
+					t.Errorf("ParseTimestamp(%q) = %d %v, want %d", text, ms, ok, midnight)
+				}
+			}
+		}
+	}
+}
+
+func FuzzParseTime(f *testing.F) {
+	for _, s := range []string{"2023-02-31", "2024-2-29 24:00:00", "2023-01-01 24:", "2023-01-01 24:00:00.", "-1-1-31", "1-1-031"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if d, ok := ParseDate(b); ok {
+			if again, ok := ParseDate(types.AppendDate(nil, d)); !ok || again != d {
+				t.Fatalf("ParseDate(%q) = %d, which reads as %d %v", b, d, again, ok)
+			}
+		}
+		if ms, nanos, ok := ParseTimestamp(b); ok && ms < 253402300800000 {
+			text := types.AppendTimestamp(nil, ms, nanos, 9)
+			if again, n, ok := ParseTimestamp(text); !ok || again != ms || n != nanos {
+				t.Fatalf("ParseTimestamp(%q) = %s, which reads as %d %d %v", b, text, again, n, ok)
+			}
+		}
 	})
 }

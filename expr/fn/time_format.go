@@ -1,9 +1,7 @@
 package fn
 
 import (
-	"bytes"
 	"math"
-	"strconv"
 
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/expr/fn/datefmt"
@@ -234,28 +232,11 @@ func compileUnixTimestamp(ctx *expr.CompileCtx, c *expr.Call) (expr.Kernel, erro
 	}), nil
 }
 
-// sameDay reports that a date that was read from s has the day that s says: February 30th must not
-// roll over.
-func sameDay(s []byte, d int32) bool {
-	_, _, day := types.CivilFromDays(d)
-	if day > 3 {
-		return true // days roll over to the first three only
-	}
-	if k := bytes.IndexByte(s, ' '); k > 0 {
-		s = s[:k]
-	}
-	if bytes.Count(s, []byte("-")) < 2 {
-		return true
-	}
-	n, err := strconv.Atoi(string(types.TrimSpace(s[bytes.LastIndexByte(s, '-')+1:])))
-	return err == nil && n == day
-}
-
 func compileToDate(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 	if len(c.Args) == 1 {
 		return expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
-			d, ok := types.ParseDate(text(args, 0, i))
-			if !ok || !sameDay(text(args, 0, i), d) {
+			d, ok := expr.ParseDate(text(args, 0, i))
+			if !ok {
 				out.SetNull(i)
 				return
 			}
@@ -286,7 +267,7 @@ func compileToDate(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 func compileToTimestamp(_ *expr.CompileCtx, c *expr.Call) (expr.Kernel, error) {
 	if len(c.Args) == 1 {
 		return expr.EachRow(func(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
-			ms, _, ok := types.ParseSQLTimestamp(text(args, 0, i))
+			ms, _, ok := expr.ParseTimestamp(text(args, 0, i))
 			if !ok {
 				out.SetNull(i)
 				return
@@ -404,7 +385,7 @@ func compileStringToLTZ(c *expr.Call) (expr.Kernel, error) {
 		var ms int64
 		var ok bool
 		if f == nil {
-			ms, _, ok = types.ParseSQLTimestamp(s)
+			ms, _, ok = expr.ParseTimestamp(s)
 		} else {
 			ms, _, ok = f.ParseOr(s)
 		}

@@ -425,7 +425,7 @@ func (r *Repository) Fetch(ctx context.Context, f File, path string) error {
 	r.mu.Lock()
 	from, own := r.from, r.have[f.Object] != nil
 	r.mu.Unlock()
-	if !own && from.names(f.Object) {
+	if !own && from.file(f.Object) != nil {
 		return from.Fetch(ctx, f, path)
 	}
 	err := fetch(ctx, r.store, r.o.Disk, f, path)

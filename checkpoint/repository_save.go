@@ -168,12 +168,14 @@ func (r *Repository) put(ctx context.Context, to object.Store, folder string, f 
 	}
 	if path == "" {
 		r.mu.Lock()
-		own, from := r.have[f.Object] != nil, r.from
+		own, from := r.have[f.Object], r.from
 		r.mu.Unlock()
-		switch {
-		case own && to != r.store:
+		if own != nil && to != r.store {
+			f.Size, f.Sum = own.size, own.sum
 			return r.copied(ctx, r.store, to, folder, f)
-		case from.names(f.Object):
+		}
+		if x := from.file(f.Object); x != nil {
+			f.Size, f.Sum = x.Size, x.Sum
 			return r.copied(ctx, from.store, to, folder, f)
 		}
 		return fmt.Errorf("BUG: file %s is neither in the store nor on the local disk", f.Object)
@@ -283,13 +285,12 @@ func (r *Repository) drop(ctx context.Context, below int64) error {
 		}
 		r.mu.Unlock()
 	}
-	if err := r.remove(ctx, files, named); err != nil {
-		return err
-	}
+	err = r.remove(ctx, files, named)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.swept = r.swept || sweep && !unread
-	return nil
+	// Files whose removal failed have nobody left who names them: they are looked for next time.
+	r.swept = err == nil && (r.swept || sweep && !unread)
+	return err
 }
 
 // know loads the checkpoints from below on. unread says that one cannot be read, so that it is not

@@ -30,9 +30,16 @@ func (s *Snapshot) Fetch(ctx context.Context, f File, path string) error {
 	return err
 }
 
-// names reports whether an object is one of the snapshot's.
-func (s *Snapshot) names(name string) bool {
-	return s != nil && slices.ContainsFunc(allFiles(s.Manifest), func(f File) bool { return f.Object == name })
+// file is what the snapshot says of an object, nil if it is none of its.
+func (s *Snapshot) file(name string) *File {
+	if s == nil {
+		return nil
+	}
+	all := allFiles(s.Manifest)
+	if i := slices.IndexFunc(all, func(f File) bool { return f.Object == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
 }
 
 // From makes the files of a snapshot known: Fetch finds them, and Save copies them, so that the

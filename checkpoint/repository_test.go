@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 // bench is a job that writes checkpoints: of files, one more each time, the last three alive.
 type bench struct {
 	t     testing.TB
+	disk  object.FS
 	dir   string // local files
 	names int
 	alive []checkpoint.File
@@ -26,7 +28,15 @@ type bench struct {
 }
 
 func newBench(t testing.TB) *bench {
-	return &bench{t: t, dir: t.TempDir(), paths: map[string]string{}}
+	return &bench{t: t, disk: object.OS{}, dir: t.TempDir(), paths: map[string]string{}}
+}
+
+// newMemoryBench is newBench with all files in memory, and a store there.
+func newMemoryBench(t testing.TB) (*bench, *object.Local) {
+	disk := objecttest.NewDisk()
+	disk.MkdirAll("/ckpt")
+	disk.SyncDir("/")
+	return &bench{t: t, disk: disk, dir: "/work", paths: map[string]string{}}, object.NewLocal("/ckpt", disk)
 }
 
 // grow makes a file and forgets the oldest beyond three.
@@ -35,7 +45,11 @@ func (b *bench) grow() {
 	name := fmt.Sprintf("%06d.sst", b.names)
 	f := checkpoint.File{Name: name, Object: "run1-" + name, Of: "operator 3 (GroupAggregate)"}
 	path := filepath.Join(b.dir, name)
-	if err := os.WriteFile(path, []byte(content(f.Object)), 0o644); err != nil {
+	b.disk.MkdirAll(b.dir)
+	if w, err := b.disk.Create(path); err == nil {
+		w.Write([]byte(content(f.Object)))
+		w.Close()
+	} else if !errors.Is(err, objecttest.ErrStopped) {
 		b.t.Fatal(err)
 	}
 	b.paths[f.Object] = path
@@ -54,7 +68,7 @@ func (b *bench) manifest(id int64) *checkpoint.Manifest {
 
 func (b *bench) open(s object.Store, change ...func(*checkpoint.RepositoryOptions)) *checkpoint.Repository {
 	b.t.Helper()
-	o := checkpoint.RepositoryOptions{Store: s, Job: "job"}
+	o := checkpoint.RepositoryOptions{Store: s, Job: "job", Disk: b.disk}
 	for _, c := range change {
 		c(&o)
 	}
@@ -77,20 +91,28 @@ func (b *bench) save(r *checkpoint.Repository, id int64) checkpoint.Saved {
 	return saved
 }
 
-// whole fails unless a checkpoint can be restored: its files are there with their content.
-func whole1(t testing.TB, r *checkpoint.Repository, m *checkpoint.Manifest) {
-	t.Helper()
+// restore fails unless a checkpoint can be restored: its files are there with their content.
+func (b *bench) restore(r *checkpoint.Repository, m *checkpoint.Manifest) {
+	b.t.Helper()
 	if got, want := string(m.Tail[0].Changes), fmt.Sprintf("changes of %d", m.ID); got != want {
-		t.Errorf("checkpoint %d holds %q", m.ID, got)
+		b.t.Errorf("checkpoint %d holds %q", m.ID, got)
 	}
 	for _, f := range m.Files {
-		path := filepath.Join(t.TempDir(), f.Name)
+		b.disk.MkdirAll(b.dir)
+		path := filepath.Join(b.dir, "fetched-"+f.Name)
+		b.disk.Remove(path)
 		if err := r.Fetch(context.Background(), f, path); err != nil {
-			t.Errorf("checkpoint %d: %v", m.ID, err)
+			b.t.Errorf("checkpoint %d: %v", m.ID, err)
 			continue
 		}
-		if text, err := os.ReadFile(path); err != nil || string(text) != content(f.Object) {
-			t.Errorf("checkpoint %d: %s holds %q, %v", m.ID, f.Name, text, err)
+		w, err := b.disk.Open(path)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		text, err := io.ReadAll(w)
+		w.Close()
+		if err != nil || string(text) != content(f.Object) {
+			b.t.Errorf("checkpoint %d: %s holds %q, %v", m.ID, f.Name, text, err)
 		}
 	}
 }
@@ -138,7 +160,7 @@ func TestRepositoryGoesOn(t *testing.T) {
 	if m == nil || m.ID != 5 || r.Last() != 5 || len(m.Files) != 3 {
 		t.Fatalf("newest is %+v, last %d", m, r.Last())
 	}
-	whole1(t, r, m)
+	b.restore(r, m)
 	if older, _, err := r.Before(t.Context(), 5); err != nil || older.ID != 4 {
 		t.Errorf("before 5 comes %v, %v", older, err)
 	}
@@ -150,7 +172,7 @@ func TestRepositoryGoesOn(t *testing.T) {
 	if saved := b.save(r, 6); saved.Files != 2 {
 		t.Errorf("checkpoint 6 took %+v", saved)
 	}
-	whole1(t, r, newest(t, r))
+	b.restore(r, newest(t, r))
 	list, err := r.List(t.Context())
 	if err != nil || len(list) != 6 || list[5].Manifest.ID != 6 {
 		t.Errorf("listed are %v, %v", list, err)
@@ -222,7 +244,7 @@ func TestRepositoryDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	check([]int64{9}, "000007", "000008", "000009")
-	whole1(t, r, newest(t, r))
+	b.restore(r, newest(t, r))
 }
 
 func TestTwoRunsAreRefused(t *testing.T) {
@@ -297,10 +319,11 @@ func deadProcess(t *testing.T, s object.Store) string {
 // TestFencing lets two processes go on from one checkpoint, in all orders of their next steps.
 func TestFencing(t *testing.T) {
 	for order := range 1 << 6 {
-		s := &objecttest.Stopping{Store: object.NewLocal(t.TempDir(), nil)}
+		first, local := newMemoryBench(t)
+		s := &objecttest.Stopping{Store: local}
 		now := time.Now()
 		clock := func(o *checkpoint.RepositoryOptions) { o.Now = func() time.Time { return now } }
-		first, second := newBench(t), newBench(t)
+		second := &bench{t: t, disk: first.disk, dir: "/work2", paths: map[string]string{}}
 		a := first.open(s, clock)
 		first.save(a, 1)
 		now = now.Add(time.Hour)
@@ -350,7 +373,7 @@ func TestFencing(t *testing.T) {
 			}
 		}
 		r := first.open(s, func(o *checkpoint.RepositoryOptions) { o.ReadOnly = true })
-		whole1(t, r, newest(t, r))
+		first.restore(r, newest(t, r))
 	}
 }
 

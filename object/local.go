@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -68,9 +69,9 @@ func (l *Local) begin(ctx context.Context, name string) (string, error) {
 	return filepath.Join(l.root, filepath.FromSlash(name)), nil
 }
 
-// notFound adds ErrNotFound to an error that says so.
+// notFound adds ErrNotFound to an error that says so: also that what should be a folder is a file.
 func notFound(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return fmt.Errorf("%w (%w)", ErrNotFound, err)
 	}
 	return err
@@ -416,7 +417,7 @@ func (l *Local) List(ctx context.Context, prefix string) ([]Info, error) {
 // walk collects the objects of a folder, dir, which is empty or ends with a slash.
 func (l *Local) walk(dir, prefix string, out *[]Info) error {
 	names, err := l.disk.List(filepath.Join(l.root, filepath.FromSlash(dir)))
-	if errors.Is(err, fs.ErrNotExist) {
+	if err = notFound(err); errors.Is(err, ErrNotFound) {
 		return nil
 	}
 	if err != nil {
@@ -472,7 +473,7 @@ func (l *Local) Delete(ctx context.Context, names ...string) error {
 			return err
 		}
 		if err := l.disk.Remove(at); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(notFound(err), ErrNotFound) {
 				continue
 			}
 			return fmt.Errorf("delete %s: %w", at, err)

@@ -104,7 +104,7 @@ func ranges(t *testing.T, s object.Store) {
 func absent(t *testing.T, s object.Store) {
 	ctx := t.Context()
 	check(t, s.Put(ctx, "folder/x", []byte("x")))
-	for _, name := range []string{"nothing", "folder", "folder/y", "no/such/folder/z"} {
+	for _, name := range []string{"nothing", "folder", "folder/y", "folder/x/y", "no/such/folder/z"} {
 		_, gerr := s.Get(ctx, name, 0, -1)
 		_, rerr := s.Get(ctx, name, 0, 3)
 		_, serr := s.Stat(ctx, name)
@@ -126,9 +126,11 @@ func absent(t *testing.T, s object.Store) {
 			t.Errorf("GetFile of %s, which does not exist, left a file", name)
 		}
 	}
-	got, err := s.List(ctx, "no/such/")
-	if err != nil || len(got) > 0 {
-		t.Errorf("list of nothing: %v, %v", got, err)
+	for _, prefix := range []string{"no/such/", "folder/x/"} {
+		got, err := s.List(ctx, prefix)
+		if err != nil || len(got) > 0 {
+			t.Errorf("list of nothing, %s: %v, %v", prefix, got, err)
+		}
 	}
 }
 
@@ -258,7 +260,7 @@ func deletes(t *testing.T, s object.Store) {
 	check(t, s.Put(ctx, "d/1", []byte("1")))
 	check(t, s.Put(ctx, "d/2", []byte("2")))
 	check(t, s.Put(ctx, "d/3", []byte("3")))
-	check(t, s.Delete(ctx, "d/1", "d/none", "nothing/at/all", "d/3"))
+	check(t, s.Delete(ctx, "d/1", "d/none", "nothing/at/all", "d/2/x", "d/3"))
 	check(t, s.Delete(ctx, "d/1"))
 	check(t, s.Delete(ctx))
 	got, err := s.List(ctx, "d/")

@@ -261,6 +261,9 @@ type Join struct {
 	NullSafe            []bool
 	// Filter is the rest of the condition, over the output's columns, or nil.
 	Filter expr.Expr
+	// LeftTTLMs and RightTTLMs say after how long a row of that side that was not written again is
+	// forgotten, in processing time; 0: never.
+	LeftTTLMs, RightTTLMs int64
 }
 
 // Normalize turns an upsert stream by Keys into a full changelog (Flink's ChangelogNormalize).

@@ -11,7 +11,9 @@
 // In batch mode only final rows are emitted: the padded ones wait until Finish.
 //
 // State, a side: each different row with the number of its copies and, on outer sides, of its
-// matches; and each key with the list of its rows (side.go).
+// matches; and each key with the list of its rows (side.go). A row that has not been written for the
+// side's TTL is as if it had never come; as in Flink its results stay as they are, and a match counts
+// as writing to a row of an outer side.
 package join
 
 import (
@@ -55,6 +57,9 @@ type Join struct {
 	stamped bool
 	// matches counts those of the row whose pairs are being looked at.
 	matches uint64
+	now     int64 // of the batch at hand; only with a TTL
+	one     [1]uint32
+	ids     [64]uint32
 }
 
 // New builds the operator of n over rows of the schemas left and right, which emits rows of
@@ -78,11 +83,14 @@ func (o *Join) Open(c *op.Context, out op.Output) (err error) {
 	o.mem = state.NewMemory()
 	for i := range o.sides {
 		s := &o.sides[i]
+		if s.ttlMs = [...]int64{o.n.LeftTTLMs, o.n.RightTTLMs}[i]; c.BatchMode {
+			s.ttlMs = 0
+		}
 		keys := make([]types.Type, len(s.keys))
 		for k, col := range s.keys {
 			keys[k] = o.in[i].Fields[col].Type.WithoutAttr().AsNullable()
 		}
-		s.open(o.mem, o.in[i], keys)
+		s.open(o.mem, o.in[i], keys, c.Saves)
 	}
 	return nil
 }
@@ -98,14 +106,20 @@ func (o *Join) Process(in int, b *vec.Batch) error {
 	if err := o.padNullKeys(own, in, b); err != nil {
 		return err
 	}
+	o.renew(own, other)
 	o.apply(own, b)
 	if err := o.join(own, other, in, b); err != nil {
 		return err
 	}
 	o.settle(own)
+	o.expire()
+	o.count()
+	return nil
+}
+
+func (o *Join) count() {
 	o.ctx.Counters.StateBytes.Store(o.mem.Bytes())
 	o.ctx.Counters.StateEntries.Store(int64(o.sides[0].rows.Len() + o.sides[1].rows.Len()))
-	return nil
 }
 
 // lookup finds the records of the rows of b and of their keys on both sides, adding those of the
@@ -222,7 +236,11 @@ func (o *Join) settle(own *side) {
 		case own.row(rec)[countAt] > 0:
 			if fresh {
 				own.link(o.keyRecs[k], rec)
+				if own.ttlMs > 0 {
+					*own.word(rec, keyAt) = uint64(o.keyRecs[k])
+				}
 			}
+			o.touch(own, rec)
 			continue
 		case !fresh:
 			own.unlink(o.keyRecs[k], rec)

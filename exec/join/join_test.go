@@ -34,6 +34,7 @@ type change struct {
 	in   int
 	kind types.RowKind
 	vals []types.Value
+	at   int64 // processing time
 }
 
 // collector keeps what comes out.
@@ -60,22 +61,44 @@ func (c *collector) Emit(b *vec.Batch) error {
 
 func (c *collector) Watermark(int64) error { return nil }
 
-// drive runs changes through the join of n in batches of up to size rows, some with rows that are
-// not selected, and poisons every batch when the call has returned.
+func newJoin(n *plan.Join) (op.Operator, error) {
+	return New(n, leftSchema, rightSchema, both(leftSchema, rightSchema))
+}
+
+// drive runs changes through the join of n.
 func drive(t *testing.T, n *plan.Join, changes []change, size int, batchMode bool) ([]exectest.Out, *op.Counters) {
 	t.Helper()
-	o, err := New(n, leftSchema, rightSchema, both(leftSchema, rightSchema))
+	o, err := newJoin(n)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return driveOp(t, o, changes, size, batchMode)
+}
+
+// restarted is the join of n with restarts now and then, at changing parallelism where it has keys.
+func restarted(n *plan.Join, seed, every int) *exectest.Cluster {
+	c := &exectest.Cluster{Make: func() (op.Operator, error) { return newJoin(n) }, Seed: int64(seed), Every: every}
+	if len(n.LeftKeys) > 0 {
+		c.Keys, c.Schemas = [][]int{n.LeftKeys, n.RightKeys}, []types.Schema{leftSchema, rightSchema}
+		c.Par = []int{1, 3, 2}
+	}
+	return c
+}
+
+// driveOp runs changes through o in batches of up to size rows, some with rows that are not selected,
+// and poisons every batch when the call has returned.
+func driveOp(t *testing.T, o op.Operator, changes []change, size int, batchMode bool) ([]exectest.Out, *op.Counters) {
+	t.Helper()
 	out := &collector{}
+	now := int64(0)
 	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: &op.Counters{},
-		BatchRows: vec.BatchRows, BatchMode: batchMode}
+		BatchRows: vec.BatchRows, BatchMode: batchMode, Now: func() int64 { return now }}
 	if err := o.Open(ctx, out); err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < len(changes); {
 		in := changes[at].in
+		now = changes[at].at
 		b := vec.NewBatch([]types.Schema{leftSchema, rightSchema}[in])
 		add := func(c change) {
 			for i, x := range c.vals {
@@ -88,7 +111,7 @@ func drive(t *testing.T, n *plan.Join, changes []change, size int, batchMode boo
 		if size%2 == 1 && size > 1 {
 			b.Sel = []int32{}
 		}
-		for k := 0; k < size && at < len(changes) && changes[at].in == in; k++ {
+		for k := 0; k < size && at < len(changes) && changes[at].in == in && changes[at].at == now; k++ {
 			if b.Sel != nil {
 				add(change{vals: []types.Value{nil, nil, nil}})
 				b.Sel = append(b.Sel, int32(b.N))
@@ -180,7 +203,7 @@ func randomChanges(rnd *rand.Rand, n, keys int, plain bool) []change {
 		}
 		if at := len(there[in]); !plain && at > 0 && rnd.IntN(5) < 2 {
 			i := rnd.IntN(at)
-			out = append(out, change{in, []types.RowKind{types.Delete, types.UpdateBefore}[rnd.IntN(2)], there[in][i]})
+			out = append(out, change{in, []types.RowKind{types.Delete, types.UpdateBefore}[rnd.IntN(2)], there[in][i], 0})
 			there[in] = slices.Delete(there[in], i, i+1)
 			continue
 		}
@@ -192,7 +215,7 @@ func randomChanges(rnd *rand.Rand, n, keys int, plain bool) []change {
 		if in == 1 {
 			v = []types.Value{int64(rnd.IntN(3)), key, texts[rnd.IntN(4)]}
 		}
-		out = append(out, change{in, []types.RowKind{types.Insert, types.UpdateAfter}[rnd.IntN(2)], v})
+		out = append(out, change{in, []types.RowKind{types.Insert, types.UpdateAfter}[rnd.IntN(2)], v, 0})
 		if plain {
 			out[len(out)-1].kind = types.Insert
 		}
@@ -233,8 +256,21 @@ func TestAgainstNestedLoops(t *testing.T) {
 						if d := books.Drops[op.DropStale].Load(); d != 0 {
 							t.Fatalf("seed %d, size %d: %d rows are stale", seed, size, d)
 						}
+						if size == 1 || size == 7 {
+							c := restarted(&n, int(seed), max(3, len(changes)/size/8))
+							rows, _ = driveOp(t, c, changes, size, false)
+							if got := exectest.Fold(rows); !slices.Equal(got, want) {
+								t.Fatalf("seed %d, size %d, %d starts:\n got %q\nwant %q", seed, size, c.Starts, got, want)
+							}
+						}
 						if !plain {
 							continue
+						}
+						if size == 3 {
+							rows, _ = driveOp(t, restarted(&n, int(seed), 6), changes, size, true)
+							if got := exectest.Fold(rows); !slices.Equal(got, want) || len(got) != len(rows) {
+								t.Fatalf("batch mode, seed %d, restarted:\n got %q\nwant %q", seed, got, want)
+							}
 						}
 						rows, _ = drive(t, &n, changes, size, true)
 						if got := exectest.Fold(rows); !slices.Equal(got, want) || len(got) != len(rows) {
@@ -252,7 +288,7 @@ func TestStateEnds(t *testing.T) {
 	n := &plan.Join{Kind: plan.FullJoin, LeftKeys: []int{0}, RightKeys: []int{1}}
 	changes := randomChanges(rand.New(rand.NewPCG(1, 2)), 300, 5, true)
 	for _, c := range slices.Clone(changes) {
-		changes = append(changes, change{c.in, types.Delete, c.vals})
+		changes = append(changes, change{c.in, types.Delete, c.vals, 0})
 	}
 	for _, size := range []int{1, 5, 64} {
 		rows, books := drive(t, n, changes, size, false)
@@ -264,8 +300,8 @@ func TestStateEnds(t *testing.T) {
 
 // TestOrderOfChanges is the way in which Flink shows the changes of an outer join.
 func TestOrderOfChanges(t *testing.T) {
-	l := func(k types.RowKind) change { return change{0, k, []types.Value{int64(1), "l", int64(0)}} }
-	r := func(k types.RowKind) change { return change{1, k, []types.Value{int64(0), int64(1), "r"}} }
+	l := func(k types.RowKind) change { return change{0, k, []types.Value{int64(1), "l", int64(0)}, 0} }
+	r := func(k types.RowKind) change { return change{1, k, []types.Value{int64(0), int64(1), "r"}, 0} }
 	n := &plan.Join{Kind: plan.LeftJoin, LeftKeys: []int{0}, RightKeys: []int{1}}
 	rows, books := drive(t, n, []change{l(types.Insert), r(types.Insert), r(types.Insert), r(types.Delete), r(types.Delete),
 		r(types.Delete), l(types.Delete)}, 1, false)

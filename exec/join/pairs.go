@@ -73,6 +73,9 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 			continue
 		}
 		for rec := o.others[k]; rec != 0; rec = other.next(rec) {
+			if other.expired(rec, o.now) {
+				continue
+			}
 			o.pairs.add(r, int32(k), rec)
 			if len(o.pairs.pos) >= chunk {
 				if err := o.judgePairs(own, other, in, b); err != nil {
@@ -101,6 +104,10 @@ func (o *Join) joinInner(other *side, in int, b *vec.Batch) error {
 		retract := b.Kinds != nil && b.Kinds[r].Retracts()
 		for rec != 0 {
 			w := other.row(rec)
+			if other.expired(rec, o.now) {
+				rec = uint32(w[linkAt] >> 32)
+				continue
+			}
 			for range w[countAt] {
 				o.made.add(retract, r, rec, joined)
 				if len(o.made.pos) >= chunk {
@@ -202,6 +209,10 @@ func (o *Join) match(other *side, in int, b *vec.Batch, retract bool, r int32, r
 	o.matches += n
 	first, last := false, false
 	if other.outer {
+		o.touch(other, rec)
+		if other.ttlMs > 0 {
+			*other.word(rec, usedAt) = uint64(o.now)
+		}
 		if retract {
 			w[matchAt]--
 			last = w[matchAt] == 0

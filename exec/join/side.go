@@ -16,6 +16,13 @@ const (
 	rowWords
 )
 
+// Words that follow where the side has a TTL.
+const (
+	usedAt = rowWords + iota // when the record was written last, processing time
+	keyAt                    // record of the key
+	ttlWords
+)
+
 // Words of a record of side.keys, after the key.
 const (
 	endsAt = iota // first<<32 | last row of the key
@@ -29,6 +36,7 @@ type side struct {
 	outer bool // rows without a match are shown, padded with NULLs
 	keys  []int
 	cols  int
+	ttlMs int64 // 0: rows are kept for ever
 
 	rows   *state.Table // by the whole row
 	byKey  *state.Table // by the join key
@@ -38,16 +46,29 @@ type side struct {
 	rowBase, keyBase int
 
 	keyCols []*vec.Vec
+
+	// The sweep for expired rows: where it is, and how many rows there were after it last.
+	sweep state.Cursor
+	swept int
 }
 
-func (s *side) open(mem *state.Memory, in types.Schema, keyTypes []types.Type) {
+func (s *side) open(mem *state.Memory, in types.Schema, keyTypes []types.Type, tracked bool) {
 	all := make([]types.Type, in.Len())
 	for i, f := range in.Fields {
 		// A column may hold NULLs that its type does not know of.
 		all[i] = f.Type.WithoutAttr().AsNullable()
 	}
 	rl, kl := state.NewLayout(all, false), state.NewLayout(keyTypes, false)
-	s.rows = state.NewTable(mem, rl, make([]uint64, rowWords))
+	words := rowWords
+	if s.ttlMs > 0 {
+		words = ttlWords
+	}
+	s.rows = state.NewTable(mem, rl, make([]uint64, words))
+	if tracked {
+		s.rows.TrackOwned(func(dst []byte, rec uint32) ([]byte, uint32) {
+			return s.rows.AppendPart(dst, rec, s.keys)
+		})
+	}
 	s.byKey = state.NewTable(mem, kl, make([]uint64, keyWords))
 	s.rowEnc, s.keyEnc = state.NewEncoder(rl), state.NewEncoder(kl)
 	s.rowBase, s.keyBase = s.rows.Base(), s.byKey.Base()

@@ -32,6 +32,7 @@ type clock struct {
 // clockSplit is one split's part of a clock. Its fields are guarded by clock.mu.
 type clockSplit struct {
 	id     string
+	reader *sourceRun // of the subtask that reads it
 	wm     int64
 	status splitStatus
 }
@@ -108,6 +109,31 @@ func (c *clock) lowest(except *clockSplit) int64 {
 		}
 	}
 	return low
+}
+
+// assign says who reads s.
+func (c *clock) assign(s *clockSplit, to *sourceRun) {
+	c.mu.Lock()
+	s.reader = to
+	c.mu.Unlock()
+}
+
+// apart returns the smallest watermark of the active splits that r reads and of the others, or
+// MaxTime where there is none.
+func (c *clock) apart(r *sourceRun) (own, others int64) {
+	own, others = vec.MaxTime, vec.MaxTime
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.splits {
+		switch {
+		case s.status != splitActive:
+		case s.reader == r:
+			own = min(own, s.wm)
+		default:
+			others = min(others, s.wm)
+		}
+	}
+	return own, others
 }
 
 func (c *clock) recombine() int64 {

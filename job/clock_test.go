@@ -45,3 +45,28 @@ func TestClock_FinishedAndIdleIsNotTheEnd(t *testing.T) {
 		t.Fatalf("the idle split came back at 60: combined %d", got)
 	}
 }
+
+func TestClock_Apart(t *testing.T) {
+	c := newClock()
+	a, b, d := c.add("a"), c.add("b"), c.add("d")
+	one, two := &sourceRun{}, &sourceRun{}
+	c.assign(a, one)
+	c.assign(b, one)
+	c.assign(d, two)
+	c.advance(a, 10)
+	c.advance(b, 20)
+	c.advance(d, 15)
+	want := func(r *sourceRun, own, others int64) {
+		t.Helper()
+		if o, x := c.apart(r); o != own || x != others {
+			t.Fatalf("own %d, others %d; want %d, %d", o, x, own, others)
+		}
+	}
+	want(one, 10, 15)
+	want(two, 15, 10)
+	c.setStatus(a, splitIdle)
+	want(one, 20, 15)
+	c.setStatus(d, splitFinished)
+	want(one, 20, vec.MaxTime)
+	want(two, vec.MaxTime, 20)
+}

@@ -32,7 +32,8 @@ type inbox struct {
 	mu       sync.Mutex
 	queue    []message
 	held     []int64 // bytes outstanding per channel, from send until done
-	ordered  []bool  // channels without a byte bound, see plan.Edge.Ordered
+	merge    []int   // per channel: the ordered input that it belongs to, or -1
+	unseen   []bool  // per ordered input: the receiver has not processed all that was sent to it
 	space    *sync.Cond
 	ready    chan struct{}
 	closed   bool
@@ -48,19 +49,39 @@ func newInbox() *inbox {
 }
 
 // addChannel makes a channel and returns its number.
-func (in *inbox) addChannel(ordered bool) int {
+func (in *inbox) addChannel() int {
 	in.held = append(in.held, 0)
-	in.ordered = append(in.ordered, ordered)
+	in.merge = append(in.merge, -1)
 	in.channels++
 	return in.channels - 1
+}
+
+// merged says that the channels are those of an input that merges them in the order of stamps.
+func (in *inbox) merged(channels []int) {
+	for _, c := range channels {
+		in.merge[c] = len(in.unseen)
+	}
+	in.unseen = append(in.unseen, false)
+}
+
+// full reports whether m has to wait: its channel is full. A full channel of an ordered input lets
+// messages through once the receiver has seen all that was sent to that input: what it still holds
+// then waits for a channel that is behind, whose sender may in turn wait for this one to go on.
+func (in *inbox) full(m message) bool {
+	held := in.held[m.channel]
+	if held == 0 || held+m.bytes <= channelBytes || in.closed || in.lifted {
+		return false
+	}
+	g := in.merge[m.channel]
+	return g < 0 || in.unseen[g]
 }
 
 // send queues m, waiting while its channel is full. It returns false when the inbox was closed.
 func (in *inbox) send(m message) bool {
 	in.mu.Lock()
-	if full := in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes; full && !in.ordered[m.channel] {
+	if in.full(m) {
 		from := time.Now()
-		for in.held[m.channel] > 0 && in.held[m.channel]+m.bytes > channelBytes && !in.closed && !in.lifted {
+		for in.full(m) {
 			in.space.Wait()
 		}
 		in.blocked.Add(int64(time.Since(from)))
@@ -71,6 +92,9 @@ func (in *inbox) send(m message) bool {
 	}
 	in.held[m.channel] += m.bytes
 	in.queue = append(in.queue, m)
+	if g := in.merge[m.channel]; g >= 0 {
+		in.unseen[g] = true
+	}
 	in.mu.Unlock()
 	in.wakeUp()
 	return true
@@ -84,13 +108,23 @@ func (in *inbox) wakeUp() {
 	}
 }
 
-// take moves everything queued to dst.
+// take moves everything queued to dst. The receiver has processed what it took before.
 func (in *inbox) take(dst []message) []message {
 	in.mu.Lock()
 	dst = append(dst, in.queue...)
+	clear(in.unseen)
+	for _, m := range in.queue {
+		if g := in.merge[m.channel]; g >= 0 {
+			in.unseen[g] = true
+		}
+	}
 	clear(in.queue)
 	in.queue = in.queue[:0]
+	wake := len(in.unseen) > 0
 	in.mu.Unlock()
+	if wake {
+		in.space.Broadcast()
+	}
 	return dst
 }
 

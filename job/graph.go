@@ -158,7 +158,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 				continue
 			}
 			snd.inboxes = append(snd.inboxes, ds.in)
-			snd.channel = append(snd.channel, ds.in.addChannel(e.Ordered))
+			snd.channel = append(snd.channel, ds.in.addChannel())
 			ds.channels = append(ds.channels, &channel{to: ds.ops[n.ID], input: input, pool: pool})
 			if pairwise {
 				ds.ops[n.ID].addInput(input, 1)

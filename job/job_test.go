@@ -131,6 +131,30 @@ func TestJob_OrderedMergeIsTheSameForEveryParallelism(t *testing.T) {
 	}
 }
 
+// TestJob_SubtasksWaitForOneAnother reads splits that differ in length, begin at the same time and
+// show their watermark late, each a multiple of what a subtask may be ahead: all must end.
+func TestJob_SubtasksWaitForOneAnother(t *testing.T) {
+	dir := t.TempDir()
+	rows := 0
+	for f := range 7 {
+		var lines []string
+		for i := range 100 * (f + 1) {
+			lines = append(lines, rec(i/(f%3+1)))
+		}
+		rows += len(lines)
+		write(t, dir, fmt.Sprintf("%d.json", f), lines...)
+	}
+	for _, gap := range []string{"1", "10", "1000"} {
+		for _, ordered := range []bool{false, true} {
+			p := readings(dir, plan.Hash, ordered, map[string]string{"scan.watermark.emit.on-event.gap": gap})
+			got, r, err := collect(t, p, job.Options{Parallelism: 3, BatchRows: 1})
+			if err != nil || len(got) != rows || len(r.Unbalanced) > 0 {
+				t.Fatalf("gap %s, ordered %t: %d rows of %d, %v, %v", gap, ordered, len(got), rows, r.Unbalanced, err)
+			}
+		}
+	}
+}
+
 func TestJob_HashKeepsEveryRow(t *testing.T) {
 	dir := t.TempDir()
 	for f := range 4 {

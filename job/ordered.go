@@ -3,8 +3,9 @@ package job
 import "github.com/tidemark-stream/tidemark/vec"
 
 // orderedInput merges the channels of one input in the order of stamps, so that rows of several
-// upstream subtasks arrive as they would from one. Its channels have no byte bound: the sources
-// of such plans are bounded and wait for one another, which bounds what is held here.
+// upstream subtasks arrive as they would from one. What it holds is bounded twice: by the bytes of
+// a channel while the receiver has something to do (see inbox.full), and, while it waits for a
+// channel that is behind, by how far sources get ahead of one another (see aheadBatches).
 type orderedInput struct {
 	channels []*orderedChannel
 }
@@ -24,12 +25,17 @@ func (s *subtask) groupOrdered(node, input int, ordered bool) {
 		return
 	}
 	o := &orderedInput{}
+	var nos []int
 	for i, c := range s.channels {
 		if c.to.node.ID == node && c.input == input {
 			o.channels = append(o.channels, &orderedChannel{no: i, wm: vec.MinTime})
+			nos = append(nos, i)
 		}
 	}
 	s.ordered[[2]int{node, input}] = o
+	if len(nos) > 1 {
+		s.in.merged(nos)
+	}
 }
 
 // add takes a message and delivers whatever has its turn.

@@ -27,7 +27,7 @@ const (
 	// aheadBatches is how many batches a subtask may be ahead of the split that is furthest behind in
 	// event time before it waits for it. Enough to even out what a busy machine does to one core for
 	// some 10 ms; little enough that few windows are open at once, and that the subtasks end together.
-	aheadBatches = 32
+	aheadBatches = 64
 )
 
 // sourceShared is what the subtasks of one source node share.
@@ -105,8 +105,8 @@ type sourceRun struct {
 	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end
 	opened    int
-	pushed    int
-	recent    [aheadBatches]int64 // the keys of the batches pushed last, by pushed modulo its length
+	pushed    int                 // batches, see note
+	recent    [aheadBatches]int64 // the keys of those pushed last, by their number modulo aheadBatches
 	wm        int64               // last emitted
 	lag       atomic.Int64        // what is left to read, see measureLag
 	merged    *vec.Batch
@@ -132,6 +132,7 @@ func (s *sourceRun) refuse(b *vec.Batch, errs []expr.RowError, bad map[int]bool)
 // add gives the subtask a split, already known to the clock.
 func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
 	s.unsorted = true
+	s.clock.assign(cs, s)
 	r := &splitRun{s: s, split: split, order: order, cs: cs, wm: vec.MinTime, shown: vec.MinTime, hold: vec.MinTime}
 	s.splits = append(s.splits, r)
 	if sp, ok := s.restored[split.ID]; ok {
@@ -153,7 +154,7 @@ func (s *sourceRun) step(ctx context.Context) (bool, error) {
 		if r == nil { // splits of other subtasks may have moved the watermark
 			return false, s.tick()
 		}
-		if s.tooFarAhead(r) {
+		if s.tooFarAhead() {
 			return false, s.tick()
 		}
 		if !r.pending() {
@@ -304,23 +305,23 @@ func (s *sourceRun) idle(r *splitRun) {
 	}
 }
 
-// tooFarAhead reports whether r must wait because splits of other subtasks are behind it. Only
-// bounded reads wait: they follow event time, so that state stays small and history replays as it
-// happened.
-//
-// The split with the lowest key of all never waits: a split that was just opened shows the clock a
-// watermark one below its key, all others show their key.
-func (s *sourceRun) tooFarAhead(r *splitRun) bool {
-	if !s.bounded || s.src.RowTime < 0 || r.key() <= s.clock.now()+1 {
+// tooFarAhead reports whether the subtask must wait because others are behind it. Only bounded reads
+// wait: they follow event time, so that state stays small and history replays as it happened. Whoever
+// reads the split that is furthest behind goes on, so they never all wait for one another.
+func (s *sourceRun) tooFarAhead() bool {
+	if !s.bounded || s.src.RowTime < 0 || s.pushed < aheadBatches {
 		return false
 	}
-	return s.pushed >= aheadBatches && s.recent[s.pushed%aheadBatches] > s.clock.lowest(r.cs)
+	own, others := s.clock.apart(s)
+	return own > others && s.recent[s.pushed%aheadBatches] > others
 }
 
-// note remembers where in event time a batch began that is about to be pushed.
-func (s *sourceRun) note(key int64) {
-	s.recent[s.pushed%aheadBatches] = key
-	s.pushed++
+// note remembers where in event time the batch begins that r is about to push.
+func (s *sourceRun) note(r *splitRun) {
+	if s.bounded && s.src.RowTime >= 0 {
+		s.recent[s.pushed%aheadBatches] = r.key()
+		s.pushed++
+	}
 }
 
 // push sends the pending rows of r on and advances the clock.
@@ -329,9 +330,7 @@ func (s *sourceRun) push(r *splitRun) error {
 	if s.src.RowTime >= 0 && !s.bounded {
 		s.stampCombined(r)
 	}
-	if s.src.RowTime >= 0 {
-		s.note(r.key())
-	}
+	s.note(r)
 	r.cursor = n
 	b := r.out
 	if !s.node.NeedStamps {
@@ -413,7 +412,7 @@ func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if len(s.splits) == 1 {
-		if only == nil || s.tooFarAhead(only) {
+		if only == nil || s.tooFarAhead() {
 			return false, s.tick()
 		}
 		if only.cursor == 0 {
@@ -441,10 +440,10 @@ func (s *sourceRun) merge() (bool, error) {
 			}
 		}
 		if m.N == 0 {
-			if s.tooFarAhead(best) {
+			if s.tooFarAhead() {
 				return false, s.tick()
 			}
-			s.note(best.key())
+			s.note(best)
 		}
 		rows := s.mergeIx[:0]
 		i := best.cursor

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -34,11 +35,12 @@ type subtask struct {
 	in       *inbox
 	channels []*channel
 	ordered  map[[2]int]*orderedInput
-	edges    map[[2]int]target // what leads to an input of a node, by node and input
-	first    []func() error    // to be done before anything else: rows that a checkpoint holds
-	msgs     []message         // taken from in and not delivered
-	lastCut  *cut              // the last one that the subtask took part in
-	wake     []<-chan struct{}
+	edges    map[[2]int]target    // what leads to an input of a node, by node and input
+	first    []func() error       // to be done before anything else: rows that a checkpoint holds
+	msgs     []message            // taken from in and not delivered
+	lastCut  *cut                 // the last one that the subtask took part in
+	wake     []reflect.SelectCase // the splits of sources may have data, see wait
+	alarm    *time.Timer
 	cmds     commands // run between batches
 	lastTick time.Time
 	busy     atomic.Int64 // ns spent working
@@ -322,10 +324,14 @@ func (s *subtask) openOperators() error {
 	}
 	for _, src := range s.sources {
 		if w := src.reader.Wake(); w != nil {
-			s.wake = append(s.wake, w)
+			s.wake = append(s.wake, receiving(w))
 		}
 	}
 	return nil
+}
+
+func receiving(from any) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
 // run works until the input has ended or the job was cancelled.
@@ -590,16 +596,18 @@ func (s *subtask) wait() {
 			d = time.Millisecond
 		}
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	var wake <-chan struct{}
+	if s.alarm == nil {
+		s.alarm = time.NewTimer(d)
+	} else {
+		s.alarm.Reset(d)
+	}
 	if len(s.wake) > 0 {
-		wake = s.wake[0]
+		reflect.Select(append(s.wake, receiving(s.in.ready), receiving(s.alarm.C), receiving(s.j.ctx.Done())))
+		return
 	}
 	select {
 	case <-s.in.ready:
-	case <-wake:
-	case <-t.C:
+	case <-s.alarm.C:
 	case <-s.j.ctx.Done():
 	}
 }

@@ -268,22 +268,6 @@ func (o *Agg) apply(b *vec.Batch, rows []int32, recs []uint32, neg []bool) {
 	}
 }
 
-// mergeParts merges partial accumulators, one a row, in their order. A merge takes each record
-// once, so records that come again wait for the next round.
-func (o *Agg) mergeParts(recs []uint32) {
-	at := 0
-	seen := map[uint32]bool{}
-	for i, r := range recs {
-		if seen[r] {
-			o.set.Merge(o.st, o.parts, recs[at:i], o.partRecs[at:i])
-			clear(seen)
-			at = i
-		}
-		seen[r] = true
-	}
-	o.set.Merge(o.st, o.parts, recs[at:], o.partRecs[at:])
-}
-
 // touch lists each record of the batch once.
 func (o *Agg) touch() {
 	o.touched = o.touched[:0]

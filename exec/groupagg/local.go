@@ -10,20 +10,27 @@ import (
 )
 
 const (
-	// localKeys is how many keys a local phase holds at most: a table that stays in the second
-	// level of cache.
+	// localBytes is what the records of a local phase take at first: little enough that they stay in
+	// the second level of cache beside what is being decoded, and that their memory is kept when they
+	// are sent.
+	localBytes = 240 << 10
+	// localKeys is how many keys a local phase holds at most.
 	localKeys = 1 << 14
+	// localGain is how many rows a key are worth a local phase. With fewer it tries a larger table.
+	localGain = 3
 	// localDelayMs bounds how long a row waits in a local phase.
 	localDelayMs = 100
 )
 
 // Local is the local phase of an aggregation in two phases: it emits the keys and the packed
 // accumulators of what came since the last time, at a watermark, after localDelayMs of processing
-// time, or when it holds localKeys keys.
+// time, or when it holds many keys.
 type Local struct {
 	Agg
 	since int64 // when the oldest row came, processing time
 	ids   []uint32
+	limit int // keys to hold at most
+	held  int // rows since the last time
 }
 
 func newLocal(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
@@ -43,8 +50,13 @@ func (o *Local) Open(c *op.Context, out op.Output) error {
 	global.BatchMode = false // the result for no rows is the global phase's
 	global.Saves = false     // Flush leaves nothing to be saved
 	err := o.Agg.Open(&global, out)
+	if err != nil {
+		return err
+	}
 	o.since = vec.MaxTime
-	return err
+	o.limit = min(localKeys, max(localBytes/8/o.st.R.Stride()-1, localKeys/64))
+	o.st.T.Expect(o.limit)
+	return nil
 }
 
 // Process implements op.Operator.
@@ -61,7 +73,12 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 	if o.since == vec.MaxTime {
 		o.since = o.ctx.Now()
 	}
-	if o.st.R.Len() >= localKeys {
+	o.held += len(o.rows)
+	if n := o.st.R.Len(); n >= o.limit {
+		if o.held < localGain*n && o.limit < localKeys {
+			o.limit = localKeys
+			o.st.T.Expect(o.limit)
+		}
 		return o.send()
 	}
 	o.count()
@@ -87,7 +104,7 @@ func (o *Local) send() error {
 		}
 	}
 	o.st.Reset()
-	o.since = vec.MaxTime
+	o.since, o.held = vec.MaxTime, 0
 	o.count()
 	return nil
 }
@@ -122,3 +139,27 @@ func (o *Local) NextProcTime() int64 {
 }
 
 var _ op.ProcTimer = (*Local)(nil)
+
+// mergeParts merges partial accumulators, one a row, into the records recs in their order. A merge
+// takes each record once, so those that come again wait for the next round.
+func (o *Agg) mergeParts(recs []uint32) {
+	ch := o.st.R.Chunks
+	unmark := func(recs []uint32) {
+		for _, r := range recs {
+			ch[r>>state.ChunkBits][r&state.ChunkMask] &^= state.FlagMark
+		}
+	}
+	unmark(recs) // touch has left them marked
+	at := 0
+	for i, r := range recs {
+		p := &ch[r>>state.ChunkBits][r&state.ChunkMask]
+		if *p&state.FlagMark != 0 {
+			unmark(recs[at:i])
+			o.set.Merge(o.st, o.parts, recs[at:i], o.partRecs[at:i])
+			at = i
+		}
+		*p |= state.FlagMark
+	}
+	unmark(recs[at:])
+	o.set.Merge(o.st, o.parts, recs[at:], o.partRecs[at:])
+}

@@ -56,7 +56,7 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 	case *plan.Sort:
 		return sort.New(o, in, n.Schema)
 	case *plan.Limit:
-		return sort.NewLimit(o), nil
+		return sort.NewLimit(o, in), nil
 	case *plan.Sink:
 		return sink.New(ctx, o, n.Schema, io.Writer, io.Collect), nil
 	}

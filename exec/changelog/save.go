@@ -87,27 +87,44 @@ func (o *keyed) LoadValue(rec uint32, b []byte) error {
 		w[usedAt], b = le.Uint64(b[1:]), b[9:]
 	}
 	if o.list {
-		if len(b) < 5 || uint64(le.Uint32(b[1:])) != uint64(len(b)-5) || !framed(b[5:]) {
+		if len(b) < 5 || uint64(le.Uint32(b[1:])) != uint64(len(b)-5) {
 			return errSaved
 		}
 		b = b[5:]
 	}
-	if len(b) == 0 {
+	if len(b) == 0 || !o.valid(b) {
 		return errSaved
 	}
 	w[refAt] = uint64(o.blob.Put(b))
 	return nil
 }
 
-// framed reports whether b is rows with their lengths.
-func framed(b []byte) bool {
+// valid reports whether b is what a record keeps.
+func (o *keyed) valid(b []byte) bool {
+	if !o.list {
+		return o.validRow(b)
+	}
 	for len(b) > 0 {
-		if len(b) < 4 || uint64(binary.LittleEndian.Uint32(b)) > uint64(len(b)-4) {
+		if len(b) < 4 {
 			return false
 		}
-		b = b[4+binary.LittleEndian.Uint32(b):]
+		n := uint64(binary.LittleEndian.Uint32(b))
+		if b = b[4:]; n > uint64(len(b)) || !o.validRow(b[:n]) {
+			return false
+		}
+		b = b[n:]
 	}
 	return true
+}
+
+func (o *keyed) validRow(b []byte) bool {
+	for _, f := range o.in.Fields {
+		var ok bool
+		if b, ok = state.CheckValue(b, f.Type); !ok {
+			return false
+		}
+	}
+	return len(b) == 0
 }
 
 var (

@@ -45,3 +45,16 @@ func TestSave_Incremental(t *testing.T) {
 		t.Errorf("deleted %s, want %s", got, want)
 	}
 }
+
+func FuzzRestore(f *testing.F) {
+	in := types.NewSchema(types.Field{Name: "k", Type: types.BigIntType}, types.Field{Name: "v", Type: types.StringType})
+	c := exectest.Case{Schema: in}
+	aggs, err := c.Aggs("COUNT(*); MAX(v); COUNT(DISTINCT v); LISTAGG(v)", true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	n := &plan.GroupAgg{Keys: []int{0}, Aggs: aggs, InputRetracts: true, UpdateBefore: true, TTLMs: 1000}
+	mk := func() (op.Operator, error) { return groupagg.New(n, in, outSchema(in, n)) }
+	exectest.FuzzRestore(f, mk, in, []exectest.Step{exectest.Row(int64(1), "a"),
+		exectest.Row(int64(2), "a text of more than twelve bytes"), exectest.Row(nil, nil)}, exectest.Options{})
+}

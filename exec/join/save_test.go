@@ -146,3 +146,9 @@ func (k *kept) Process(in int, b *vec.Batch) error {
 
 func (k *kept) Finish() error { return nil }
 func (k *kept) Close() error  { return nil }
+
+func FuzzRestore(f *testing.F) {
+	n := &plan.Join{Kind: plan.LeftJoin, LeftKeys: []int{1}, RightKeys: []int{2}, LeftTTLMs: 100}
+	exectest.FuzzRestore(f, func() (op.Operator, error) { return newJoin(n) }, leftSchema, []exectest.Step{
+		exectest.Row(int64(1), "a", nil), exectest.Row(nil, "a text of more than twelve bytes", int64(5))}, exectest.Options{})
+}

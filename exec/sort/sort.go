@@ -70,6 +70,7 @@ type All struct {
 	chunks []*vec.Batch
 	rows   []place
 	batch  *vec.Batch
+	log    log // of rows, by their place in rows
 }
 
 // place is where a row lies: a chunk and the position in it.
@@ -82,20 +83,30 @@ const (
 )
 
 // Open implements op.Operator.
-func (o *All) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
+func (o *All) Open(c *op.Context, out op.Output) error {
+	o.c, o.out = c, out
+	o.log.open(c)
+	return nil
+}
 
-// Process implements op.Operator.
-func (o *All) Process(_ int, b *vec.Batch) error {
+// chunk is the one that has room.
+func (o *All) chunk() int {
 	if n := len(o.chunks); n == 0 || full(o.chunks[n-1]) {
 		o.chunks = append(o.chunks, vec.NewBatch(o.schema))
 	}
-	at := len(o.chunks) - 1
+	return len(o.chunks) - 1
+}
+
+// Process implements op.Operator.
+func (o *All) Process(_ int, b *vec.Batch) error {
+	at := o.chunk()
 	chunk := o.chunks[at]
 	from := chunk.N
 	chunk.Gather(&vec.Batch{N: b.N, Cols: b.Cols}, b.Selected())
 	for i := from; i < chunk.N; i++ {
 		o.rows = append(o.rows, place{int32(at), int32(i)})
 	}
+	o.log.next = uint64(len(o.rows))
 	if o.c.Counters != nil {
 		o.c.Counters.StateEntries.Store(int64(len(o.rows)))
 	}
@@ -186,12 +197,16 @@ type Temporal struct {
 	// yet, a heap; emitted is the last time that it has.
 	waiting []int64
 	emitted int64
-	proc    bool // the first key is processing time
+	left    int64 // rows left out for OFFSET
+	proc    bool  // the first key is processing time
+	log     log
+	numbers []uint64 // of rows, where they are saved
 }
 
 // Open implements op.Operator.
 func (o *Temporal) Open(c *op.Context, out op.Output) error {
 	o.c, o.out, o.wm, o.emitted = c, out, vec.MinTime, vec.MinTime
+	o.log.open(c)
 	o.proc = o.schema.Fields[o.n.Keys[0].Col].Type.Attr == types.ProcTime
 	return nil
 }
@@ -211,7 +226,7 @@ func (o *Temporal) time(b *vec.Batch, i int) int64 {
 func (o *Temporal) Process(_ int, b *vec.Batch) error {
 	rows := b.Selected()
 	if o.proc {
-		o.rows.Gather(b, rows)
+		o.keep(b, rows)
 		return nil
 	}
 	kept := make([]int32, 0, len(rows))
@@ -229,8 +244,18 @@ func (o *Temporal) Process(_ int, b *vec.Batch) error {
 	if late := len(rows) - len(kept); late > 0 && o.c.Counters != nil {
 		o.c.Counters.Drop(op.DropLate, late)
 	}
-	o.rows.Gather(b, kept)
+	o.keep(b, kept)
 	return nil
+}
+
+// keep holds rows of b back.
+func (o *Temporal) keep(b *vec.Batch, rows []int32) {
+	o.rows.Gather(b, rows)
+	if o.log.on {
+		for range rows {
+			o.numbers = append(o.numbers, o.log.number())
+		}
+	}
 }
 
 // pass moves on to the watermark wm in the order of rows.
@@ -306,19 +331,41 @@ func (o *Temporal) flush(wm int64) error {
 	for i := range b.Stamps {
 		b.Stamps[i] = o.wm
 	}
+	o.forget(due)
 	due = sorted(o.n.Keys, b, due)
-	if n := int(o.n.Offset); n > 0 {
-		n = min(n, len(due))
-		o.n.Offset -= int64(n)
+	if n := o.n.Offset - o.left; n > 0 {
+		n = min(n, int64(len(due)))
+		o.left += n
 		due = due[n:]
 	}
 	err := emitRows(o.out, o.batch, b, due)
 	o.rows = vec.NewBatch(o.schema)
 	o.rows.Gather(b, rest)
+	o.count()
+	return err
+}
+
+// forget notes that rows, in ascending order, are not held back any more.
+func (o *Temporal) forget(rows []int32) {
+	if !o.log.on {
+		return
+	}
+	stay := o.numbers[:0]
+	for i, n := range o.numbers {
+		if len(rows) > 0 && int(rows[0]) == i {
+			o.log.remove(n)
+			rows = rows[1:]
+		} else {
+			stay = append(stay, n)
+		}
+	}
+	o.numbers = stay
+}
+
+func (o *Temporal) count() {
 	if o.c.Counters != nil {
 		o.c.Counters.StateEntries.Store(int64(o.rows.N))
 	}
-	return err
 }
 
 // ProcTime implements op.ProcTimer.

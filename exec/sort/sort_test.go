@@ -39,7 +39,7 @@ func TestCases(t *testing.T) {
 			}
 			mk := func() (op.Operator, error) {
 				if keys == nil {
-					return sort.NewLimit(&plan.Limit{Offset: number(c, "offset", 0), Limit: number(c, "limit", -1)}), nil
+					return sort.NewLimit(&plan.Limit{Offset: number(c, "offset", 0), Limit: number(c, "limit", -1)}, c.Schema), nil
 				}
 				return sort.New(&plan.Sort{Keys: keys, Offset: number(c, "offset", 0), Limit: number(c, "limit", -1)},
 					c.Schema, c.Schema)
@@ -98,13 +98,16 @@ func TestTop_AgainstSort(t *testing.T) {
 			if retract && v.Size == 1 {
 				continue // its first batch is a lone insert
 			}
-			o, _ := sort.New(n, in, in)
-			res, err := exectest.Drive(o, in, script, v, exectest.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := exectest.Fold(res.Rows); !reflect.DeepEqual(got, want) {
-				t.Errorf("seed %d, %+v:\n got  %s\n want %s", seed, v, got, want)
+			mk := func() (op.Operator, error) { return sort.New(n, in, in) }
+			o, _ := mk()
+			for _, o := range []op.Operator{o, &exectest.Cluster{Make: mk, Seed: seed, Every: 6}} {
+				res, err := exectest.Drive(o, in, script, v, exectest.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := exectest.Fold(res.Rows); !reflect.DeepEqual(got, want) {
+					t.Errorf("seed %d, %+v, %T:\n got  %s\n want %s", seed, v, o, got, want)
+				}
 			}
 		}
 	}

@@ -25,6 +25,8 @@ type Top struct {
 	changelog     bool // rows may be taken back, so all are kept
 	batch         *vec.Batch
 	enc           []byte
+	log           log
+	fresh         []*topRow // rows that may not be saved yet
 }
 
 // topRow is a row and its columns, for comparison.
@@ -33,6 +35,9 @@ type topRow struct {
 	enc  []byte
 	in   bool // among the first rows now
 	show bool // told downstream
+
+	number uint64
+	gone   bool // not kept any more; noted only where rows are saved
 }
 
 func newTop(keys []plan.SortKey, offset, limit int64, s types.Schema) *Top {
@@ -40,7 +45,28 @@ func newTop(keys []plan.SortKey, offset, limit int64, s types.Schema) *Top {
 }
 
 // Open implements op.Operator.
-func (o *Top) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
+func (o *Top) Open(c *op.Context, out op.Output) error {
+	o.c, o.out = c, out
+	o.log.open(c)
+	return nil
+}
+
+// note numbers a new row.
+func (o *Top) note(r *topRow) {
+	r.number = o.log.number()
+	if len(o.fresh) > 2*len(o.rows)+64 {
+		o.fresh = slices.DeleteFunc(o.fresh, func(r *topRow) bool { return r.gone })
+	}
+	o.fresh = append(o.fresh, r)
+}
+
+// drop notes that a row is not kept any more.
+func (o *Top) drop(r *topRow) {
+	if o.log.on {
+		r.gone = true
+		o.log.remove(r.number)
+	}
+}
 
 // Process implements op.Operator.
 func (o *Top) Process(_ int, b *vec.Batch) error {
@@ -66,9 +92,15 @@ func (o *Top) Process(_ int, b *vec.Batch) error {
 		if stale > 0 {
 			o.c.Counters.Drop(op.DropStale, stale)
 		}
+	}
+	o.count()
+	return o.show(stamp)
+}
+
+func (o *Top) count() {
+	if o.c.Counters != nil {
 		o.c.Counters.StateEntries.Store(int64(len(o.rows)))
 	}
-	return o.show(stamp)
 }
 
 // place is where row i of b goes: after all rows that are not greater.
@@ -94,7 +126,11 @@ func (o *Top) insert(b *vec.Batch, i int) bool {
 	r := &topRow{b: vec.NewBatch(o.schema)}
 	r.b.AppendRow(&vec.Batch{N: b.N, Cols: b.Cols}, i)
 	o.rows = slices.Insert(o.rows, at, r)
+	if o.log.on {
+		o.note(r)
+	}
 	if !o.changelog && int64(len(o.rows)) > room {
+		o.drop(o.rows[room])
 		o.rows = o.rows[:room]
 		if o.c.Counters != nil {
 			o.c.Counters.Drop(op.DropLimit, 1)
@@ -127,15 +163,21 @@ func (o *Top) remove(b *vec.Batch, i int) bool {
 	if found < 0 {
 		return false
 	}
+	o.drop(o.rows[found])
 	o.rows = slices.Delete(o.rows, found, found+1)
 	return true
 }
 
-// show emits the difference between the rows shown and those that are to be.
-func (o *Top) show(stamp int64) error {
+// window is the rows that are to be shown.
+func (o *Top) window() []*topRow {
 	from := min(o.offset, int64(len(o.rows)))
 	to := min(o.offset+o.limit, int64(len(o.rows)))
-	now := o.rows[from:to]
+	return o.rows[from:to]
+}
+
+// show emits the difference between the rows shown and those that are to be.
+func (o *Top) show(stamp int64) error {
+	now := o.window()
 	for _, r := range now {
 		r.in = true
 	}
@@ -181,6 +223,7 @@ func (o *Top) Close() error { return nil }
 // without keys does.
 type Limit struct {
 	n    *plan.Limit
+	in   types.Schema
 	c    *op.Context
 	out  op.Output
 	seen int64
@@ -188,8 +231,8 @@ type Limit struct {
 	top  *Top
 }
 
-// NewLimit builds the operator of n.
-func NewLimit(n *plan.Limit) op.Operator { return &Limit{n: n} }
+// NewLimit builds the operator of n over rows of schema in.
+func NewLimit(n *plan.Limit, in types.Schema) op.Operator { return &Limit{n: n, in: in} }
 
 // Open implements op.Operator.
 func (o *Limit) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
@@ -197,12 +240,7 @@ func (o *Limit) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; 
 // Process implements op.Operator.
 func (o *Limit) Process(in int, b *vec.Batch) error {
 	if o.top == nil && o.seen == 0 && b.Kinds != nil && !o.c.BatchMode {
-		var s types.Schema
-		for _, c := range b.Cols {
-			s.Fields = append(s.Fields, types.Field{Type: c.Type})
-		}
-		o.top = newTop(nil, o.n.Offset, o.limit(), s)
-		if err := o.top.Open(o.c, o.out); err != nil {
+		if err := o.keep(); err != nil {
 			return err
 		}
 	}
@@ -226,6 +264,12 @@ func (o *Limit) Process(in int, b *vec.Batch) error {
 	o.b = *b
 	o.b.Sel = rows[from:to]
 	return o.out.Emit(&o.b)
+}
+
+// keep begins to keep all rows.
+func (o *Limit) keep() error {
+	o.top = newTop(nil, o.n.Offset, o.limit(), o.in)
+	return o.top.Open(o.c, o.out)
 }
 
 func (o *Limit) limit() int64 {

@@ -7,9 +7,11 @@ import "sync/atomic"
 // holds no pointers, so the collector does not scan it either). Chunks of records are cut from
 // arenas that are aligned for large pages.
 type Memory struct {
-	used  atomic.Int64 // bytes handed out
-	spare [][]uint64   // chunks given back, kept for the next table
-	cold  [][]uint64   // more of them, whose pages were given back to the system
+	used atomic.Int64 // bytes handed out
+	// budget, which may be nil, counts them too.
+	budget *Budget
+	spare  [][]uint64 // chunks given back, kept for the next table
+	cold   [][]uint64 // more of them, whose pages were given back to the system
 	// arena is where the next chunk is cut from; arenas are all there are.
 	arena  []uint64
 	arenas []mapping
@@ -33,6 +35,7 @@ func (m *Memory) Bytes() int64 { return m.used.Load() }
 // alloc returns n words. They are zero if zero is set, else undefined.
 func (m *Memory) alloc(n int, zero bool) []uint64 {
 	m.used.Add(int64(n) * 8)
+	m.budget.Add(int64(n) * 8)
 	if n == chunkWords && len(m.spare) > 0 {
 		w := m.spare[len(m.spare)-1]
 		m.spare = m.spare[:len(m.spare)-1]
@@ -73,8 +76,10 @@ func (m *Memory) release(w []uint64) {
 		return
 	}
 	m.used.Add(-int64(len(w)) * 8)
+	m.budget.Add(-int64(len(w)) * 8)
 	if len(w) == chunkWords {
-		if len(m.spare) < spareChunks {
+		// Where memory is short, what is given back is to be free.
+		if len(m.spare) < spareChunks && (m.budget == nil || m.budget.Used() < m.budget.limit/2) {
 			m.spare = append(m.spare, w)
 		} else {
 			discard(w)

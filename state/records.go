@@ -27,6 +27,7 @@ const (
 	// the saved state has a version of it.
 	flagDirty = 1 << 59
 	flagSaved = 1 << 60
+	// Bits 61-63 are of tables that may spill: see spill.go.
 )
 
 // Records are fixed-width rows of words. Address 0 is never one of a record.
@@ -37,6 +38,7 @@ type Records struct {
 	next   uint32 // the next address that was never used
 	limit  uint32 // the end of the room in the current chunk
 	free   uint32 // the first freed record; the next is in its word 0
+	freed  int    // the number of freed records
 	count  int
 	expect int // how many records the first chunk is to hold
 }
@@ -74,6 +76,7 @@ func (r *Records) Alloc() uint32 {
 	rec := r.free
 	if rec != 0 {
 		r.free = uint32(r.At(rec)[0])
+		r.freed--
 	} else {
 		if r.next+r.stride > r.limit {
 			r.more()
@@ -90,6 +93,7 @@ func (r *Records) Alloc() uint32 {
 func (r *Records) Free(rec uint32) {
 	r.Chunks[rec>>ChunkBits][rec&ChunkMask] = uint64(r.free)
 	r.free = rec
+	r.freed++
 	r.count--
 }
 
@@ -121,8 +125,12 @@ func (r *Records) more() {
 	}
 	r.Chunks = append(r.Chunks, r.mem.alloc(chunkWords, false))
 	r.next = uint32(n) << ChunkBits
-	// The limit of the very last chunk would be 2^32.
-	r.limit = r.next + chunkWords - 1
+	// Scan takes every place of a full chunk for used, so none may be left out; but the limit of the
+	// very last chunk would be 2^32.
+	r.limit = r.next + (chunkWords - 1)
+	if n != 1<<(32-ChunkBits)-1 {
+		r.limit++
+	}
 }
 
 // Reset frees all records and keeps one small chunk at most.
@@ -136,7 +144,7 @@ func (r *Records) Reset() {
 		r.Chunks[i] = nil
 	}
 	r.Chunks = r.Chunks[:keep]
-	r.next, r.limit, r.free, r.count = 0, 0, 0, 0
+	r.next, r.limit, r.free, r.freed, r.count = 0, 0, 0, 0, 0
 	if keep == 1 {
 		r.next, r.limit = r.stride, uint32(len(r.Chunks[0]))
 	}
@@ -149,7 +157,7 @@ func (r *Records) Release() {
 		r.Chunks[i] = nil
 	}
 	r.Chunks = r.Chunks[:0]
-	r.next, r.limit, r.free, r.count = 0, 0, 0, 0
+	r.next, r.limit, r.free, r.freed, r.count = 0, 0, 0, 0, 0
 }
 
 // Cursor is a place in the order of addresses.

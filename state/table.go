@@ -19,6 +19,7 @@ type Table struct {
 	strs   *Blob
 	track  *tracker // nil: changes are not noted
 	reader *keyReader
+	spill  *spilled // nil: all records are in memory
 }
 
 const minSlots = 16
@@ -89,13 +90,21 @@ func (t *Table) rehash(slots int) {
 // record of key sub[k], or of key k where sub is nil.
 func (t *Table) Upsert(e *Encoder, sub []int32, recs []uint32) {
 	t.probe(e, sub, recs, true)
+	if t.spill != nil && len(t.spill.fresh) > 0 {
+		t.spill.resolve()
+	}
 	if t.track != nil {
 		t.touch(recs)
 	}
 }
 
 // Find is Upsert without adding: recs[k] is 0 where there is no such key.
-func (t *Table) Find(e *Encoder, sub []int32, recs []uint32) { t.probe(e, sub, recs, false) }
+func (t *Table) Find(e *Encoder, sub []int32, recs []uint32) {
+	t.probe(e, sub, recs, false)
+	if t.spill != nil && t.spill.cold {
+		t.spill.find(e, sub, recs)
+	}
+}
 
 // probe works in three passes. The first only loads the home slots, so that their cache misses
 // overlap. The second, with these lines at hand, walks on to the slot of the right hash. The third
@@ -299,6 +308,9 @@ func (t *Table) insert(i uint32, w []uint64, str []bool, buf []byte, from *Blob)
 	}
 	t.room--
 	rec := t.Alloc()
+	if t.spill != nil {
+		t.spill.added(rec)
+	}
 	t.idx[i] = uint64(uint32(w[0]))<<32 | uint64(rec)
 	r := t.At(rec)
 	// Loops: the copies are of a few words, for which a call costs more.
@@ -334,6 +346,9 @@ func (t *Table) UpsertFrom(o *Table, ids, recs []uint32) {
 	for k, id := range ids {
 		w := o.At(id)[:n]
 		recs[k] = t.lookupFrom(o, w, w, true)
+	}
+	if t.spill != nil && len(t.spill.fresh) > 0 {
+		t.spill.resolve()
 	}
 	if t.track != nil {
 		t.touch(recs[:len(ids)])
@@ -398,10 +413,15 @@ func (t *Table) hashOf(w []uint64) uint32 {
 
 // Delete removes a record and its key.
 func (t *Table) Delete(rec uint32) {
-	r := t.At(rec)
 	if t.track != nil {
 		t.bury(rec)
 	}
+	t.remove(rec)
+}
+
+// remove is Delete without a note of it.
+func (t *Table) remove(rec uint32) {
+	r := t.At(rec)
 	slot := r[0]&hashBits<<32 | uint64(rec)
 	i := uint32(r[0]) & t.mask
 	for t.idx[i] != slot {
@@ -438,6 +458,9 @@ func (t *Table) Reset() {
 	if t.track != nil {
 		t.track.dirty, t.track.gone = t.track.dirty[:0], t.track.gone[:0]
 	}
+	if t.spill != nil {
+		t.spill.reset()
+	}
 	n := t.count
 	t.Records.Reset()
 	if t.strs != nil {
@@ -455,6 +478,9 @@ func (t *Table) Reset() {
 
 // Release gives all memory back. The table must not be used any more.
 func (t *Table) Release() {
+	if t.spill != nil {
+		t.spill.release()
+	}
 	t.Records.Release()
 	if t.strs != nil {
 		t.strs.Release()

@@ -95,19 +95,25 @@ func (t *Table) Changes(put func(rec uint32), gone func(hash uint32, key []byte)
 	if t.track == nil {
 		return
 	}
+	flags, keep := uint64(0), t.track.gone[:0]
+	if t.spill != nil {
+		if flags = t.spill.froze(); len(t.track.gone) > 0 {
+			keep = nil // the graves have it
+		}
+	}
 	le := binary.LittleEndian
 	for b := t.track.gone; len(b) > 0; {
 		n := le.Uint32(b[4:])
 		gone(le.Uint32(b), b[8:8+n])
 		b = b[8+n:]
 	}
-	t.track.gone = t.track.gone[:0]
+	t.track.gone = keep
 	for _, r := range t.track.dirty {
 		p := &t.Chunks[r>>ChunkBits][r&ChunkMask]
 		if *p&(live|flagDirty) != live|flagDirty {
 			continue // gone, or reused and seen already
 		}
-		*p = *p&^flagDirty | flagSaved
+		*p = *p&^(flagDirty|epochMask) | flagSaved | flags
 		put(r)
 	}
 	t.track.dirty = t.track.dirty[:0]
@@ -125,6 +131,9 @@ func (t *Table) bury(rec uint32) {
 	le.PutUint32(b[at:], hash)
 	le.PutUint32(b[at+4:], uint32(len(b)-at-8))
 	t.track.gone = b
+	if t.spill != nil {
+		t.spill.bury(b, at)
+	}
 }
 
 // Hash is the frozen hash of a record's key; with a lead, of the key and the lead.
@@ -223,7 +232,11 @@ func (t *Table) UpsertKey(b []byte, lead uint32) (rec uint32, rest []byte, err e
 	if rest, err = t.reader.read(b, lead); err != nil {
 		return 0, nil, err
 	}
-	return t.lookup(t.reader.w, &t.reader.e, true), rest, nil
+	rec = t.lookup(t.reader.w, &t.reader.e, true)
+	if t.spill != nil {
+		t.spill.forget()
+	}
+	return rec, rest, nil
 }
 
 // keyReader turns saved keys into words; e holds the bytes of the long strings, to which their

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/zeebo/xxh3"
 )
@@ -32,6 +33,8 @@ type Cut struct {
 	// NewBytes is the size of the files that the cut before did not have, New their number.
 	NewBytes int64
 	New      int
+	// Frozen is how long Apply had to wait.
+	Frozen time.Duration
 
 	dir string
 }
@@ -53,7 +56,9 @@ func (s *Store) Cut(ctx context.Context) (*Cut, error) {
 	s.cuts++
 	n := s.cuts
 	c := &Cut{dir: s.cutDir(n)}
+	start := time.Now()
 	err := s.freeze(ctx, c.dir)
+	c.Frozen = time.Since(start)
 	s.write.Unlock()
 	if err == nil {
 		err = s.list(ctx, c, n)

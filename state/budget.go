@@ -1,0 +1,50 @@
+package state
+
+import "sync/atomic"
+
+// Budget is the accountant of a job's memory for state (tidemark.state.memory): all Memory of its
+// operators is counted in it, and whatever else is told to Add. It refuses nothing: tables that may
+// spill make room when it is exceeded (Spill.Between). Safe for concurrent use; a nil Budget counts
+// nothing and is never exceeded.
+type Budget struct {
+	limit int64
+	used  atomic.Int64
+	// spillable is the part of used that belongs to tables that may spill.
+	spillable atomic.Int64
+}
+
+// NewBudget returns an accountant of limit bytes.
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+
+// NewMemory is the NewMemory of a job's operator.
+func (b *Budget) NewMemory() *Memory {
+	m := NewMemory()
+	m.budget = b
+	return m
+}
+
+// Add counts n bytes more, or less where n is negative.
+func (b *Budget) Add(n int64) {
+	if b != nil {
+		b.used.Add(n)
+	}
+}
+
+// Used is the number of bytes counted, Limit what they should stay below.
+func (b *Budget) Used() int64 {
+	if b == nil {
+		return 0
+	}
+	return b.used.Load()
+}
+
+// Limit is the size of the budget in bytes.
+func (b *Budget) Limit() int64 {
+	if b == nil {
+		return 1<<63 - 1
+	}
+	return b.limit
+}
+
+// slack is what is left free, so that the tables of one batch fit.
+func (b *Budget) slack() int64 { return min(b.limit/16, 16<<20) }

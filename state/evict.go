@@ -1,0 +1,228 @@
+package state
+
+import "slices"
+
+// batchRecords is how many records one batch is expected to add at most.
+const batchRecords = 1 << 12
+
+// Between makes room where the budget is exceeded. It is called between two batches, by a subtask
+// that is idle now and then too.
+func (s *Spill) Between() {
+	if s == nil || s.budget == nil || len(s.tables) == 0 {
+		return
+	}
+	b := s.budget
+	used := b.Used()
+	for _, sp := range s.tables {
+		held := sp.bytes()
+		b.spillable.Add(held - sp.held)
+		sp.held = held
+	}
+	s.stuck = false
+	if used < b.limit-b.slack() {
+		return
+	}
+	for _, sp := range s.tables {
+		sp.settle()
+		sp.swept = sp.swept[:0] // these may go like others
+		sp.relieve(used)
+	}
+}
+
+// NeedsFreeze says that records should go and cannot, because they changed since the operator was
+// last frozen.
+func (s *Spill) NeedsFreeze() bool {
+	if s == nil || s.budget == nil {
+		return false
+	}
+	dirty, held := int64(0), int64(0)
+	for _, sp := range s.tables {
+		dirty += int64(sp.t.Dirty()) * int64(sp.t.stride) * 8
+		held += sp.held
+	}
+	return s.stuck && dirty > 0 && s.applied.Load() == s.epoch-1 || dirty > max(held/8, 1<<16) && held > s.budget.limit/16
+}
+
+// Pending says that frozen changes have not been applied to the store yet.
+func (s *Spill) Pending() bool { return s.applied.Load() < s.epoch-1 }
+
+// bytes is what the table takes in memory.
+func (sp *spilled) bytes() int64 {
+	t := sp.t
+	n := len(t.idx) * 8
+	for _, c := range t.Chunks {
+		n += len(c) * 8
+	}
+	return int64(n + sp.filter.bytes())
+}
+
+// relieve evicts until the table has room for the records of a batch within what it holds, and
+// gives back its share of what is over the budget.
+func (sp *spilled) relieve(used int64) {
+	t, b := sp.t, sp.s.budget
+	reserve := min(max(batchRecords, t.count/32), 8*batchRecords)
+	if over := used - b.limit; over > 0 && len(t.Chunks) > 1 {
+		share := float64(sp.held) / float64(max(b.spillable.Load(), 1))
+		chunks := min(int(share*float64(over))/(chunkWords*8)+1, (len(t.Chunks)+3)/4)
+		sp.shrink(chunks, reserve)
+	}
+	// A larger index is not made where it does not fit.
+	short := reserve - t.freed
+	if grown := int64(len(t.idx)) * 16; t.room < reserve && used+grown > b.limit {
+		short = max(short, reserve-t.room)
+	}
+	if short > reserve/2 {
+		sp.evict(short)
+	}
+}
+
+// evict lets up to n records go that the store has, those first that have not changed since the
+// hand came by last, and returns their number.
+func (sp *spilled) evict(n int) int {
+	t := sp.t
+	done := sp.s.applied.Load()
+	if sp.tried == done {
+		sp.s.stuck = true // nothing has changed since there was too little
+		return 0
+	}
+	var clean [epochs]bool
+	for p := range clean {
+		clean[p] = sp.s.frozen(uint64(p)) <= done
+	}
+	out := 0
+	// Twice around: the first time may only clear bits.
+	total := 2 * (t.count + t.freed)
+	c := Cursor{at: uint64(sp.hand)}
+	var buf [256]uint32
+	for total > 0 && out < n {
+		ids := t.Scan(&c, buf[:])
+		if len(ids) == 0 {
+			if t.count == 0 {
+				break
+			}
+			c = Cursor{}
+			continue
+		}
+		total -= len(ids)
+		for _, rec := range ids {
+			p := &t.Chunks[rec>>ChunkBits][rec&ChunkMask]
+			w := *p
+			if w&(flagSaved|flagDirty|FlagNew|FlagMark) != flagSaved || !clean[w>>epochShift] {
+				continue
+			}
+			if w&flagUsed != 0 {
+				*p = w &^ flagUsed
+				continue
+			}
+			sp.out(rec)
+			out++
+		}
+	}
+	sp.hand = uint32(c.at)
+	sp.tried = 0
+	if out < n {
+		sp.tried, sp.s.stuck = done, true
+	}
+	sp.bound()
+	return out
+}
+
+// out evicts a record.
+func (sp *spilled) out(rec uint32) {
+	sp.cold = true
+	if !sp.unknown {
+		sp.filter.add(sp.t.Hash(rec), sp.t.count)
+	}
+	sp.evicted++
+	sp.drop(rec)
+	sp.t.remove(rec)
+}
+
+// bound gives the filter up where it takes too much of the budget: the store has filters of its own.
+func (sp *spilled) bound() {
+	if b := sp.s.budget; b != nil && int64(sp.filter.bytes()) > b.limit/4 {
+		sp.filter.reset()
+		sp.unknown = true
+	}
+}
+
+// shrink gives the last chunks back, moving the records that are left in them; reserve records are
+// to fit afterwards.
+func (sp *spilled) shrink(chunks, reserve int) {
+	t := sp.t
+	n := max(len(t.Chunks)-chunks, 1)
+	if len(t.Chunks[0]) < chunkWords || n == len(t.Chunks) {
+		return
+	}
+	per := chunkWords / int(t.stride)
+	room := n*per - 1
+	if over := t.count + reserve - room; over > 0 {
+		sp.evict(over)
+	}
+	// What could not go needs its place.
+	for n < len(t.Chunks) && n*per-1 < t.count+reserve/2 {
+		n++
+	}
+	if n == len(t.Chunks) {
+		sp.s.stuck = true
+		return
+	}
+	t.truncate(n)
+}
+
+// truncate frees all chunks from number n on. Their records move to freed places before.
+func (t *Table) truncate(n int) {
+	end := uint64(n) << ChunkBits
+	at := Cursor{end}
+	// New free list: the places in the chunks that stay.
+	var keep []uint32
+	for rec := t.free; rec != 0; rec = uint32(t.At(rec)[0]) {
+		if uint64(rec) < end {
+			keep = append(keep, rec)
+		}
+	}
+	slices.Sort(keep)
+	t.free, t.freed = 0, 0
+	for i := len(keep) - 1; i >= 0; i-- {
+		t.Chunks[keep[i]>>ChunkBits][keep[i]&ChunkMask] = uint64(t.free)
+		t.free = keep[i]
+		t.freed++
+	}
+	if t.track != nil {
+		t.track.dirty = slices.DeleteFunc(t.track.dirty, func(r uint32) bool { return uint64(r) >= end })
+	}
+	var buf [256]uint32
+	for {
+		ids := t.Scan(&at, buf[:])
+		if len(ids) == 0 {
+			break
+		}
+		for _, rec := range ids {
+			t.move(rec)
+		}
+	}
+	for i := n; i < len(t.Chunks); i++ {
+		t.mem.release(t.Chunks[i])
+		t.Chunks[i] = nil
+	}
+	t.Chunks = t.Chunks[:n]
+	// The next address is where records end, which is not where the chunk ends.
+	t.next, t.limit = uint32(end)-chunkWords%t.stride, uint32(end)
+}
+
+// move puts a record into the first free place.
+func (t *Table) move(rec uint32) {
+	to := t.free
+	from := t.At(rec)
+	t.free = uint32(t.At(to)[0])
+	t.freed--
+	copy(t.At(to), from)
+	i := uint32(from[0]) & t.mask
+	for slot := from[0]&hashBits<<32 | uint64(rec); t.idx[i] != slot; {
+		i = (i + 1) & t.mask
+	}
+	t.idx[i] = from[0]&hashBits<<32 | uint64(to)
+	if from[0]&flagDirty != 0 {
+		t.track.dirty = append(t.track.dirty, to)
+	}
+}

@@ -1,0 +1,324 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// Spill lets the tables of one operator in one subtask be larger than memory: records that the store
+// has, unchanged, are evicted when the job's Budget is exceeded, and come back when their key is
+// looked for. How the parts play together:
+//
+//   - The operator opts in for a table with Keeper.Spill, after Track and while the table is empty.
+//     He promises that nothing holds addresses of its records between two batches: no heap, list or
+//     other table. Records may be evicted, and moved, there and only there. Upsert, UpsertFrom and
+//     Find give an evicted record as if it had never left. Len and Scan know of records in memory
+//     only; Sweep goes over all.
+//   - The job calls Between between two batches; Frozen after each Freeze of the operator, and with
+//     what that returned Applied once the store has the changes; and Freeze itself more often than
+//     checkpoints need where NeedsFreeze says so, since changed records cannot leave.
+//   - What fails when the store is read ends in a panic with a *ColdError, as looking up cannot fail
+//     otherwise: the job stops with that error.
+//
+// All calls come from the subtask's goroutine, but for Applied.
+type Spill struct {
+	budget *Budget
+	cold   Cold
+	op     uint16
+	lo, hi int
+	stored bool
+	tables []*spilled
+	// epoch is that of the freeze to come; begun says that some table was frozen in it. Records
+	// remember the last bits of the epoch they were frozen in.
+	epoch   uint64
+	begun   bool
+	applied atomic.Uint64
+	stuck   bool // the last Between found too little that may go
+}
+
+// SpillOptions say whose tables they are.
+type SpillOptions struct {
+	// Operator is the prefix of the operator's entries in the store, Lo and Hi the key groups, from
+	// Lo up to but not including Hi, of the subtask.
+	Operator uint16
+	Lo, Hi   int
+	// Stored says that the store already has all that the operator is going to be restored from, so
+	// that Keeper.Restore need not read it.
+	Stored bool
+}
+
+// NewSpill returns what the tables of an operator spill to. budget may be nil: then nothing is
+// evicted, but the state of a Stored operator stays where it is until it is looked for.
+func NewSpill(budget *Budget, cold Cold, o SpillOptions) *Spill {
+	s := &Spill{budget: budget, cold: cold, op: o.Operator, lo: o.Lo, hi: o.Hi, stored: o.Stored, epoch: epochs}
+	s.applied.Store(epochs - 1)
+	return s
+}
+
+// epochs is how many epochs the bits of a record tell apart.
+const epochs = 4
+
+// ColdError says that the store below a table could not be read.
+type ColdError struct{ Err error }
+
+func (e *ColdError) Error() string { return "state that was moved to disk: " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ColdError) Unwrap() error { return e.Err }
+
+// Dropper is a Codec of records that may be evicted.
+type Dropper interface {
+	Codec
+	// DropValue frees what a record that is about to be evicted keeps outside of itself.
+	DropValue(rec uint32)
+}
+
+// Frozen says that the operator was frozen and returns the number of that freeze for Applied.
+func (s *Spill) Frozen() uint64 {
+	n := s.epoch
+	s.epoch++
+	s.begun = false
+	return n
+}
+
+// Applied says that the store has the changes of all freezes up to number n.
+func (s *Spill) Applied(n uint64) { s.applied.Store(n) }
+
+// frozen is the latest epoch that a record with the bits p may be frozen in.
+func (s *Spill) frozen(p uint64) uint64 {
+	last := s.epoch - 1
+	if s.begun {
+		last = s.epoch
+	}
+	return last - (last-p)%epochs
+}
+
+// spilled is what a table that may spill knows about its evicted records.
+type spilled struct {
+	s      *Spill
+	t      *Table
+	k      Keeper
+	drop   func(rec uint32)
+	filter filter
+	// cold says that the store may have records that the table has not; unknown that the filter does
+	// not know all of them.
+	cold, unknown bool
+	evicted       int // records evicted, less those that came back
+	hand          uint32
+	dead          []*graves // of frozen epochs that the store does not have yet
+	grave         *graves   // nil: none yet
+	held          int64     // what the budget counts as spillable of this table
+
+	fresh  []uint32 // records added since the last resolve
+	guess  []uint32 // records that find added
+	misses []int32
+	list   []wanted
+	keys   [][]byte
+	flat   []byte
+	swept  []uint32 // records that the last Sweep read from the store
+	tried  uint64   // what was applied when evict last found too few records, 0 if it did not
+}
+
+// Bits of the first word of records that may spill; see records.go for the others.
+const (
+	flagUsed   = 1 << 61 // frozen since the hand came by
+	epochShift = 62
+	epochMask  = 3 << epochShift
+)
+
+// Spill lets t, which is tracked and empty, spill to s; see Spill for what that asks of the owner.
+// Nothing happens where s is nil. The Codec must be a Dropper.
+func (k *Keeper) Spill(t *Table, s *Spill) {
+	if s == nil {
+		return
+	}
+	d, ok := k.Codec.(Dropper)
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("BUG: a table spills whose codec %T cannot drop values", k.Codec))
+	case t.track == nil || t.count > 0 || t.layout.lead || t.track.owner != nil:
+		panic("BUG: a table spills that is not tracked, not empty, or has entries of groups")
+	}
+	t.spill = &spilled{s: s, t: t, k: *k, drop: d.DropValue, filter: filter{mem: t.mem}}
+	t.spill.k.Prefix = bytes.Clone(k.Prefix)
+	s.tables = append(s.tables, t.spill)
+}
+
+// Restore loads the entries of t, whose keys have no prefix, from saved; or leaves them in the store,
+// where t spills to one that has them already.
+func (k *Keeper) Restore(t *Table, saved Saved) error {
+	if sp := t.spill; sp != nil && sp.s.stored {
+		sp.cold, sp.unknown = true, true
+		return nil
+	}
+	return saved.Scan(k.State, func(_ int, key, value []byte) error { return k.Load(t, key, value) })
+}
+
+// Cold is about how many records of t are in the store only; those that were there when a Stored
+// operator was restored are not counted.
+func (t *Table) Cold() int {
+	if t.spill == nil {
+		return 0
+	}
+	return max(t.spill.evicted, 0)
+}
+
+// added notes a new record, which the store may have.
+func (sp *spilled) added(rec uint32) {
+	if sp.cold {
+		sp.fresh = append(sp.fresh, rec)
+	}
+}
+
+// forget takes back what added noted of records that are loaded otherwise.
+func (sp *spilled) forget() { sp.fresh = sp.fresh[:0] }
+
+// wanted is a record whose key is looked for in the store: at flat[from:to].
+type wanted struct{ rec, from, to uint32 }
+
+// resolve fills those records added last that the store has.
+func (sp *spilled) resolve() {
+	t := sp.t
+	sp.list, sp.flat = sp.list[:0], sp.flat[:0]
+	for _, rec := range sp.fresh {
+		hash := t.Hash(rec)
+		if !sp.unknown && !sp.filter.has(hash) {
+			continue
+		}
+		at := len(sp.flat)
+		sp.flat = AppendStoreKey(sp.flat, sp.s.op, sp.k.State, KeyGroup(hash, sp.k.MaxParallelism))
+		sp.flat = append(sp.flat, sp.k.Prefix...)
+		head := len(sp.flat)
+		sp.flat = t.AppendKey(sp.flat, rec)
+		if sp.buried(hash, sp.flat[head:]) {
+			sp.flat = sp.flat[:at]
+			continue
+		}
+		sp.list = append(sp.list, wanted{rec, uint32(at), uint32(len(sp.flat))})
+	}
+	sp.fresh = sp.fresh[:0]
+	if len(sp.list) == 0 {
+		return
+	}
+	flat, list, keys := sp.flat, sp.list, sp.keys[:0]
+	slices.SortFunc(list, func(a, b wanted) int { return bytes.Compare(flat[a.from:a.to], flat[b.from:b.to]) })
+	for _, w := range list {
+		keys = append(keys, flat[w.from:w.to])
+	}
+	sp.keys = keys
+	if err := sp.s.cold.Lookup(keys, func(i int, value []byte) error {
+		sp.evicted--
+		return sp.load(list[i].rec, keys[i], value)
+	}); err != nil {
+		panic(&ColdError{err})
+	}
+}
+
+// load fills a record from its entry in the store.
+func (sp *spilled) load(rec uint32, key, value []byte) error {
+	if err := sp.k.Codec.LoadValue(rec, value); err != nil {
+		return fmt.Errorf("entry %x: %w", key[StoreHead:], err)
+	}
+	sp.loaded(rec)
+	return nil
+}
+
+// loaded marks a record that was read from the store.
+func (sp *spilled) loaded(rec uint32) {
+	sp.t.Saved(rec)
+	p := &sp.t.Chunks[rec>>ChunkBits][rec&ChunkMask]
+	*p = *p&^epochMask | sp.s.applied.Load()<<epochShift
+}
+
+// find looks in the store for the keys of e that the table does not have.
+func (sp *spilled) find(e *Encoder, sub []int32, recs []uint32) {
+	t, stride := sp.t, e.Layout.words
+	sp.misses = sp.misses[:0]
+	for k, rec := range recs {
+		if rec != 0 {
+			continue
+		}
+		j := k
+		if sub != nil {
+			j = int(sub[k])
+		}
+		w := e.words[j*stride : (j+1)*stride]
+		if sp.unknown || sp.filter.has(uint32(w[0])) {
+			recs[k] = t.lookup(w, e, true)
+			sp.misses = append(sp.misses, int32(k))
+		}
+	}
+	if len(sp.misses) == 0 {
+		return
+	}
+	sp.guess = append(sp.guess[:0], sp.fresh...)
+	sp.resolve()
+	for _, k := range sp.misses {
+		if t.At(recs[k])[0]&flagSaved == 0 {
+			recs[k] = 0
+		}
+	}
+	for _, rec := range sp.guess {
+		if t.At(rec)[0]&flagSaved == 0 {
+			t.remove(rec)
+		}
+	}
+}
+
+// buried reports whether a key was deleted, which the store may not know yet.
+func (sp *spilled) buried(hash uint32, key []byte) bool {
+	if sp.grave != nil && sp.grave.has(hash, key) {
+		return true
+	}
+	for _, g := range sp.dead {
+		if g.has(hash, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// froze is told that the changes of the table were taken.
+func (sp *spilled) froze() (flags uint64) {
+	sp.s.begun = true
+	if g := sp.grave; g != nil {
+		g.epoch = sp.s.epoch
+		sp.dead = append(sp.dead, g)
+		sp.grave = nil
+	}
+	return flagUsed | sp.s.epoch<<epochShift
+}
+
+// settle forgets deleted keys that the store has forgotten too.
+func (sp *spilled) settle() {
+	done := sp.s.applied.Load()
+	sp.dead = slices.DeleteFunc(sp.dead, func(g *graves) bool { return g.epoch <= done })
+}
+
+// reset is told that the table was emptied and that the saved state is, too.
+func (sp *spilled) reset() {
+	sp.filter.reset()
+	sp.cold, sp.unknown, sp.evicted, sp.hand = false, false, 0, 0
+	sp.grave, sp.dead, sp.fresh, sp.swept = nil, nil, sp.fresh[:0], sp.swept[:0]
+}
+
+// bury notes a deleted key, which lies at gone[at:] in the form of Table.bury.
+func (sp *spilled) bury(gone []byte, at int) {
+	if sp.grave == nil {
+		sp.grave = &graves{}
+	}
+	sp.grave.buf = gone
+	sp.grave.add(at)
+}
+
+// release gives back what the table's spilling takes.
+func (sp *spilled) release() {
+	sp.filter.reset()
+	if b := sp.s.budget; b != nil {
+		b.spillable.Add(-sp.held)
+	}
+	sp.held = 0
+	sp.s.tables = slices.DeleteFunc(sp.s.tables, func(o *spilled) bool { return o == sp })
+}

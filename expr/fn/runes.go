@@ -9,18 +9,22 @@ import (
 // isASCII reports that every byte is a character.
 func isASCII(b []byte) bool {
 	const high = 0x8080808080808080
-	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b)&high != 0 {
+	n := len(b)
+	if n < 8 {
+		var any byte
+		for _, c := range b {
+			any |= c
+		}
+		return any < utf8.RuneSelf
+	}
+	at := 0
+	for ; at+16 <= n; at += 16 {
+		if (binary.LittleEndian.Uint64(b[at:])|binary.LittleEndian.Uint64(b[at+8:]))&high != 0 {
 			return false
 		}
-		b = b[8:]
 	}
-	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	// What is left, at most 15 bytes, with some seen before: no loop, and nothing to guess.
+	return (binary.LittleEndian.Uint64(b[min(at, n-8):])|binary.LittleEndian.Uint64(b[n-8:]))&high == 0
 }
 
 // runeCount counts characters.

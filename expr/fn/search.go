@@ -148,7 +148,12 @@ func replace(_ *expr.EvalCtx, args []*vec.Vec, out *vec.Vec, i int) {
 		return
 	}
 	for {
-		k := bytes.Index(s, old)
+		var k int
+		if len(old) == 1 {
+			k = bytes.IndexByte(s, old[0])
+		} else {
+			k = bytes.Index(s, old)
+		}
 		if k < 0 {
 			break
 		}

@@ -179,3 +179,25 @@ func TestASCIICaseOfEveryByte(t *testing.T) {
 		}
 	}
 }
+
+// TestIsASCII puts a byte that is not ASCII at each place of texts of each length.
+func TestIsASCII(t *testing.T) {
+	for n := range 70 {
+		b := bytes.Repeat([]byte{'a'}, n)
+		if !isASCII(b) {
+			t.Errorf("%d letters are not ASCII", n)
+		}
+		for at := range n {
+			for _, c := range []byte{0x80, 0xFF} {
+				b[at] = c
+				if isASCII(b) {
+					t.Errorf("byte %d of %d is not seen", at, n)
+				}
+			}
+			b[at] = 0x7F
+			if !isASCII(b) {
+				t.Errorf("byte %d of %d is ASCII", at, n)
+			}
+		}
+	}
+}

@@ -6,6 +6,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	_ "github.com/tidemark-stream/tidemark/expr/fn" // the function library
 	"github.com/tidemark-stream/tidemark/format"
@@ -43,6 +45,8 @@ type Options struct {
 	// repeatable.
 	Now  func() time.Time
 	Seed uint64
+	// Recovery says what jobs start from.
+	Recovery RecoveryOptions
 }
 
 // Engine runs SQL.
@@ -92,7 +96,7 @@ type Handler struct {
 
 // Run is one job of a script.
 type Run struct {
-	*job.Job
+	*job.Supervisor
 	Plan      *plan.Plan
 	Statement ast.Statement
 	// Select has the schema, mode and upsert keys of a bare SELECT's rows; nil for jobs that
@@ -101,6 +105,13 @@ type Run struct {
 	Config *catalog.Config
 	// Bounded says that the job ends by itself.
 	Bounded bool
+	// Name is the job's name and Began how it began ("goes on from checkpoint 12 ..."), "" where it
+	// takes no checkpoints. Restored says, operator by operator, what became of the state; nil
+	// where there was none.
+	Name, Began string
+	Restored    *checkpoint.Report
+
+	closed func() error // gives the job's lock back
 }
 
 // Script runs a script in a session of its own; see Session.Script.
@@ -162,8 +173,15 @@ type scriptRun struct {
 	h       Handler
 	session *sql.Session
 	wg      sync.WaitGroup
+	jobs    int // that take checkpoints
 	mu      sync.Mutex
 	err     error
+}
+
+func (r *scriptRun) warn(msg string) {
+	if r.h.Warn != nil {
+		r.h.Warn(msg)
+	}
 }
 
 func (r *scriptRun) failed() error {
@@ -250,12 +268,29 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 		}
 		return r.h.Rows(run, b)
 	}
-	j, err := job.Start(ctx, p, o)
+	var restart *checkpoint.Restart
+	var prepare func(context.Context) (*job.CheckpointOptions, error)
+	rec, err := r.recovery(ctx, p, cfg)
+	if err == nil && rec != nil {
+		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
+	}
+	var j *job.Supervisor
+	if err == nil {
+		j, err = job.Supervise(ctx, p, o, restart, prepare)
+	}
 	if err != nil {
 		close(started)
+		if rec != nil {
+			err = errors.Join(err, rec.close())
+		}
 		return err
 	}
-	run.Job, run.Bounded = j, j.Bounded()
+	run.Supervisor, run.Bounded = j, j.Bounded()
+	if rec != nil {
+		run.Name, run.Began, run.Restored = rec.job, rec.how, rec.report
+		run.closed = rec.close
+		rec.hold(j.Kill)
+	}
 	if r.h.JobStarted != nil {
 		r.h.JobStarted(run)
 	}
@@ -280,6 +315,11 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 
 func (r *scriptRun) wait(run *Run) error {
 	report, err := run.Wait()
+	if run.closed != nil {
+		if e := run.closed(); err == nil {
+			err = e
+		}
+	}
 	if r.h.JobEnded != nil {
 		r.h.JobEnded(run, report, err)
 	}
@@ -300,9 +340,7 @@ func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.
 			o.IdleTimeout = -1
 		}
 	}
-	if d := cfg.Duration("execution.checkpointing.interval"); d > 0 {
-		o.EpochInterval = d
-	}
+	o.EpochInterval = cfg.Duration("tidemark.epoch.interval")
 	o.DeadLetterSink = func(name string) (connector.Sink, types.Schema, error) {
 		return e.deadLetterSink(s, name)
 	}

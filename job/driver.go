@@ -200,7 +200,10 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 		c, err := d.j.cut(ctx, a.ID, a.Kind == checkpoint.Stop)
 		if errors.Is(err, errSettling) && ctx.Err() == nil {
 			c.release()
-			time.Sleep(5 * time.Millisecond)
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		if err != nil {

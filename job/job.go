@@ -25,6 +25,9 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
+// DefaultMaxParallelism is the number of key groups where pipeline.max-parallelism is not set.
+const DefaultMaxParallelism = 128
+
 // Options is how a plan is run. The zero value of a field means its default.
 type Options struct {
 	Env *expr.Env
@@ -60,7 +63,7 @@ func (o *Options) setDefaults() {
 		o.Parallelism = 1
 	}
 	if o.MaxParallelism <= 0 {
-		o.MaxParallelism = 128
+		o.MaxParallelism = DefaultMaxParallelism
 	}
 	if o.BatchRows <= 0 {
 		o.BatchRows = vec.BatchRows

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/build"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
@@ -247,3 +248,22 @@ func setBooks(c *op.Counters, from map[string]int64) {
 }
 
 var _ state.Saved = (*savedState)(nil)
+
+// States returns the keyed states that the operators of a plan keep, by node.
+func States(p *plan.Plan) (map[int][]state.Spec, error) {
+	out := map[int][]state.Spec{}
+	for _, n := range p.Nodes {
+		switch n.Op.(type) {
+		case *plan.Source, *plan.Values, *plan.Sink:
+			continue
+		}
+		o, err := build.Operator(context.Background(), p, n, build.SinkIO{})
+		if err != nil {
+			return nil, err
+		}
+		if st, ok := o.(op.Stateful); ok {
+			out[n.ID] = st.States()
+		}
+	}
+	return out, nil
+}

@@ -205,9 +205,6 @@ func checkModes(o option.Values) error {
 			return &option.Error{Key: "scan." + end + ".mode", Msg: "mode 'group-offsets' needs 'properties.group.id'"}
 		}
 	}
-	if o.Enum("sink.delivery-guarantee") == "exactly-once" {
-		return &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once into Kafka needs checkpoints, which are not supported yet", Hint: "use 'at-least-once'"}
-	}
 	switch p := o.Get("sink.partitioner"); p {
 	case "default", "fixed":
 	case "round-robin":

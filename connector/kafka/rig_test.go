@@ -201,7 +201,7 @@ type run struct {
 // settings, key and value in turn.
 func (r *rig) start(sql string, config ...string) *run {
 	x := &run{r: r, rows: map[string]int{}, done: make(chan struct{})}
-	over := map[string]string{"execution.checkpointing.interval": "100 ms"}
+	over := map[string]string{"tidemark.epoch.interval": "100 ms"}
 	for i := 0; i+1 < len(config); i += 2 {
 		over[config[i]] = config[i+1]
 	}

@@ -37,6 +37,10 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Options.Enum("sink.delivery-guarantee") == "exactly-once" && c.Segments == nil {
+		return nil, &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
+			Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
+	}
 	return &sink{cfg: c, opts: opts, topic: topics[0], upsert: c.Table.Connector == "upsert-kafka"}, nil
 }
 
@@ -98,10 +102,21 @@ func producerOptions(o option.Values) ([]kgo.Opt, error) {
 }
 
 // NewCommitter implements connector.Sink.
-func (s *sink) NewCommitter(context.Context) (connector.Committer, error) { return nil, nil }
+func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
+	if s.exactly() {
+		return &committer{s: s}, nil
+	}
+	return nil, nil
+}
+
+func (s *sink) exactly() bool { return s.cfg.Options.Enum("sink.delivery-guarantee") == "exactly-once" }
 
 // Delivery implements connector.Sink.
 func (s *sink) Delivery() (connector.Delivery, string) {
+	if s.exactly() {
+		return connector.ExactlyOnce, "a short transaction a checkpoint, with the checkpoint's name in it; readers with " +
+			"isolation.level = read_committed see each record once"
+	}
 	if s.cfg.Options.Enum("sink.delivery-guarantee") == "none" {
 		return connector.AtMostOnce, "records are sent, and those that fail are forgotten"
 	}
@@ -121,6 +136,9 @@ func (s *sink) NewWriter(ctx context.Context, subtask, _ int) (connector.Writer,
 	var err error
 	if w.timeout, err = properties(s.cfg.Options.Prefix("properties.")).deliveryTimeout(); err != nil {
 		return nil, err
+	}
+	if s.exactly() {
+		return s.newSealer(ctx, w, subtask)
 	}
 	opts := s.opts
 	switch s.cfg.Options.Get("sink.partitioner") {
@@ -299,11 +317,40 @@ func encoder(o option.Values, name, prefix string, s types.Schema) (format.Encod
 	return f.NewEncoder(format.EncoderConfig{Schema: s, Options: o.Scoped(prefix+name+".", f.Options)})
 }
 
+// newSealer makes a writer that seals: it only looks at the topic now.
+func (s *sink) newSealer(ctx context.Context, w *writer, subtask int) (connector.Writer, error) {
+	var err error
+	if w.client, err = newClient(s.cfg.Options, s.opts...); err != nil {
+		return nil, err
+	}
+	defer w.client.Close()
+	if err := w.open(ctx, subtask); err != nil {
+		return nil, err
+	}
+	return &sealer{writer: w}, nil
+}
+
 // Write implements connector.Writer.
 func (w *writer) Write(ctx context.Context, b *vec.Batch) error {
 	if err := w.failed(); err != nil {
 		return err
 	}
+	recs, err := w.records(b)
+	if err != nil {
+		return err
+	}
+	w.sent.Add(int64(len(recs)))
+	for i := range recs {
+		w.client.Produce(w.ctx, &recs[i], w.acked)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	return w.failed()
+}
+
+// records encodes the selected rows of b.
+func (w *writer) records(b *vec.Batch) ([]kgo.Record, error) {
 	w.view = vec.Batch{N: b.N, Sel: b.Sel, Kinds: b.Kinds, Cols: w.view.Cols[:0]}
 	for _, c := range w.valueCols {
 		w.view.Cols = append(w.view.Cols, b.Cols[c])
@@ -315,7 +362,7 @@ func (w *writer) Write(ctx context.Context, b *vec.Batch) error {
 	// Records are sent later, so their bytes are new for every batch.
 	w.vout.Data = make([]byte, 0, cap(w.vout.Data))
 	if err := w.value.Encode(&w.vout, &w.view); err != nil {
-		return err
+		return nil, err
 	}
 	if w.key != nil {
 		w.kview = vec.Batch{N: b.N, Sel: b.Sel, Cols: w.kview.Cols[:0]}
@@ -325,16 +372,12 @@ func (w *writer) Write(ctx context.Context, b *vec.Batch) error {
 		w.kout.Reset()
 		w.kout.Data = make([]byte, 0, cap(w.kout.Data))
 		if err := w.key.Encode(&w.kout, &w.kview); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return w.produce(ctx, b)
-}
-
-func (w *writer) produce(ctx context.Context, b *vec.Batch) error {
 	n := b.Rows()
 	if len(w.vout.Ends) != n || w.key != nil && len(w.kout.Ends) != n {
-		return fmt.Errorf("BUG: %d rows made %d records", n, len(w.vout.Ends))
+		return nil, fmt.Errorf("BUG: %d rows made %d records", n, len(w.vout.Ends))
 	}
 	recs := make([]kgo.Record, n)
 	nulls := w.vout.Nulls
@@ -357,14 +400,7 @@ func (w *writer) produce(ctx context.Context, b *vec.Batch) error {
 		w.metadata(rec, b, i)
 		k++
 	})
-	w.sent.Add(int64(n))
-	for i := range recs {
-		w.client.Produce(w.ctx, &recs[i], w.acked)
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	return w.failed()
+	return recs, nil
 }
 
 // metadata sets headers and timestamp from the writable metadata columns.

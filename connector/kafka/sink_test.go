@@ -153,7 +153,7 @@ func TestSink_DeliveryGuarantee(t *testing.T) {
 	r.rows(table("t", "id INT", "properties.acks", "0") + "INSERT INTO t VALUES (4);")
 	r.rows(table("t", "id INT", "properties.enable.idempotence", "false") + "INSERT INTO t VALUES (5);")
 	r.equal(r.read("t"), `0 - {"id":1}`, `0 - {"id":2}`, `0 - {"id":3}`, `0 - {"id":4}`, `0 - {"id":5}`)
-	r.fails(table("t", "id INT", "sink.delivery-guarantee", "exactly-once")+"INSERT INTO t VALUES (1);", "exactly-once", "at-least-once")
+	r.fails(table("t", "id INT", "sink.delivery-guarantee", "exactly-once")+"INSERT INTO t VALUES (1);", "exactly-once needs checkpoints", "at-least-once")
 	r.fails(table("t", "id INT", "properties.acks", "2")+"INSERT INTO t VALUES (1);", "acks")
 	r.fails(table("t", "id INT", "properties.compression.type", "rar")+"INSERT INTO t VALUES (1);", "'rar'", "zstd")
 	// A record that the broker never takes ends the job with the reason.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-stream/tidemark/engine"
+
 	"github.com/tidemark-stream/tidemark/internal/version"
 )
 
@@ -53,8 +55,9 @@ in one program without a cluster.`,
 
 // settings are the flags that every command which reads a script has.
 type settings struct {
-	set    []string
-	define []string
+	set      []string
+	define   []string
+	recovery engine.RecoveryOptions
 }
 
 func (s *settings) flags(c *cobra.Command) {

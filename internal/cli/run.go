@@ -36,7 +36,7 @@ end, if standard output is a terminal`
 func runCommand() *cobra.Command {
 	var s settings
 	var output, profile string
-	var quiet bool
+	var quiet, drain bool
 	c := &cobra.Command{
 		Use:   "run FILE.sql",
 		Short: "Run a SQL script",
@@ -59,13 +59,17 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet})
+			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet, drain: drain})
 		},
 	}
 	s.flags(c)
 	c.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile in pprof's format to `FILE`")
 	c.Flags().StringVarP(&output, "output", "o", outputAuto, outputUsage)
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
+	c.Flags().BoolVar(&s.recovery.Fresh, "fresh", false, "ignore the checkpoints that there are and start with nothing")
+	c.Flags().StringVar(&s.recovery.From, "from", "", "start from the savepoint or checkpoint at `PLACE`")
+	c.Flags().BoolVar(&s.recovery.AllowDropped, "allow-dropped-state", false, "leave state behind that no operator of the new plan wants")
+	c.Flags().BoolVar(&drain, "drain", false, "when stopped, send the end of time through the job first, so that open windows are emitted")
 	return c
 }
 
@@ -122,7 +126,7 @@ func (s *settings) engineOptions() (engine.Options, error) {
 		return engine.Options{}, err
 	}
 	define, err := pairs("define", s.define)
-	return engine.Options{Override: set, Define: define}, err
+	return engine.Options{Override: set, Define: define, Recovery: s.recovery}, err
 }
 
 // lines keeps whole writes of several goroutines apart.
@@ -150,6 +154,7 @@ type view struct {
 	jobs           []*engine.Run
 	printers       map[*engine.Run]rowPrinter
 	stopped        bool
+	drain          bool // stopped jobs are drained first
 }
 
 // open finds out where rows and messages go.
@@ -204,6 +209,14 @@ func (v *view) stop() {
 	defer v.mu.Unlock()
 	v.stopped = true
 	for _, j := range v.jobs {
+		v.end(j)
+	}
+}
+
+func (v *view) end(j *engine.Run) {
+	if v.drain {
+		j.Drain()
+	} else {
 		j.Stop()
 	}
 }
@@ -288,7 +301,10 @@ func (v *view) started(j *engine.Run) {
 	defer v.mu.Unlock()
 	v.jobs = append(v.jobs, j)
 	if v.stopped {
-		j.Stop()
+		v.end(j)
+	}
+	if j.Began != "" {
+		fmt.Fprintf(v.stderr, "job %s %s\n", j.Name, j.Began)
 	}
 	if j.Select != nil {
 		if v.printers == nil {

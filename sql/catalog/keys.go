@@ -1,6 +1,10 @@
 package catalog
 
-import "github.com/tidemark-stream/tidemark/option"
+import (
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/option"
+)
 
 // The keys that are read in more than one place.
 const (
@@ -20,6 +24,18 @@ const (
 // Keys lists the keys of SET that have a meaning here, with type, default and documentation.
 // Other keys are kept and ignored, unless they start with "tidemark.".
 func Keys() []option.Spec { return keys }
+
+// Declare adds keys that a layer above understands, or replaces their declarations. To be called
+// from init.
+func Declare(specs []option.Spec) {
+	for _, n := range specs {
+		if i := slices.IndexFunc(keys, func(k option.Spec) bool { return k.Name == n.Name }); i >= 0 {
+			keys[i] = n
+		} else {
+			keys = append(keys, n)
+		}
+	}
+}
 
 // keySpec returns the declaration of key.
 func keySpec(key string) (option.Spec, bool) {
@@ -119,6 +135,8 @@ var keys = []option.Spec{
 	{Name: "tidemark.state.ttl-clock", Kind: option.Enum, Values: []string{"event-time", "processing-time"},
 		Doc: "the time in which table.exec.state.ttl counts; event-time where there is a watermark"},
 	{Name: "tidemark.state.memory", Kind: option.Size, Default: "1 gb", Doc: "memory for state before it goes to disk"},
+	{Name: "tidemark.epoch.interval", Kind: option.Duration, Default: "10 s",
+		Doc: "how often a job that takes no checkpoints makes its output visible and commits the positions of its sources"},
 	{Name: "tidemark.generation", Doc: "generation that results of this run belong to"},
 	{Name: "tidemark.batch.rows", Kind: option.Int, Default: "4096", Doc: "most rows in a batch"},
 	{Name: "tidemark.seed", Kind: option.Int, Default: "0", Doc: "makes generated data and random functions repeatable; 0 means random"},

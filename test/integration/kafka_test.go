@@ -84,7 +84,7 @@ func TestBrokerAway(t *testing.T) {
 	in, out := newTopic(t, "steady", 2), newTopic(t, "through", 2)
 	var log bytes.Buffer
 	cmd := tidemark(t.Context(), write(t, "copy.sql", copySQL), "IN", in, "OUT", out, "KAFKA", peers.kafka, "MORE", "")
-	cmd.Args = append(cmd.Args, "--set", "execution.checkpointing.interval=1 s")
+	cmd.Args = append(cmd.Args, "--set", "tidemark.epoch.interval=1 s")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

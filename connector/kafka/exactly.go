@@ -1,0 +1,575 @@
+package kafka
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Exactly-once into Kafka. Records are sealed into a segment, which belongs to the checkpoint. When the
+// checkpoint is complete the segments of all subtasks go into one short transaction, which also
+// commits an offset of a group that nobody reads with: its metadata say which checkpoint of which
+// lineage went in. Whoever commits after a crash, or is not sure of what became of his last
+// transaction, first gets the producer id anew, which ends what an earlier process left open, and
+// then reads these metadata. So no downtime is too long, and nothing is open while nobody commits.
+//
+//	segment  = record...
+//	record   = key value (1 + length, uvarint, 0 for none; bytes) partition + 1 (uvarint)
+//	           timestamp (varint ms, 0 for none) headers (uvarint; each: name, value as key)
+//	metadata = JSON of sealed
+type sealed struct {
+	// Lineages are those that wrote the topic, the newest last, with the last checkpoint of each.
+	Lineages []sealedLineage `json:"tidemark"`
+}
+
+type sealedLineage struct {
+	ID string `json:"l"`
+	N  int64  `json:"n"`
+}
+
+// sealedLineages bounds what is remembered: brokers take 4 KiB of metadata.
+const sealedLineages = 60
+
+func (s *sealed) has(id connector.CommitID) bool {
+	for _, l := range s.Lineages {
+		if l.ID == id.Lineage {
+			return l.N >= id.Checkpoint
+		}
+	}
+	return false
+}
+
+func (s *sealed) with(id connector.CommitID) *sealed {
+	out := &sealed{}
+	for _, l := range s.Lineages {
+		if l.ID != id.Lineage {
+			out.Lineages = append(out.Lineages, l)
+		}
+	}
+	out.Lineages = append(out.Lineages, sealedLineage{id.Lineage, id.Checkpoint})
+	if n := len(out.Lineages) - sealedLineages; n > 0 {
+		out.Lineages = out.Lineages[n:]
+	}
+	return out
+}
+
+// transactionalID names the sink's producer and the group of its metadata.
+func (s *sink) transactionalID() string {
+	prefix := s.cfg.Options.Get("sink.transactional-id-prefix")
+	if prefix == "" {
+		prefix = "tidemark-" + s.cfg.Job
+	}
+	return prefix + "-" + s.cfg.Node
+}
+
+// sealer writes the records of one subtask into segments.
+type sealer struct {
+	*writer
+	seg connector.SegmentWriter
+	buf []byte
+}
+
+func (s *sealer) Write(_ context.Context, b *vec.Batch) error {
+	recs, err := s.records(b)
+	if err != nil {
+		return err
+	}
+	if s.seg == nil {
+		if s.seg, err = s.s.cfg.Segments.Create(); err != nil {
+			return err
+		}
+	}
+	s.buf = s.buf[:0]
+	for i := range recs {
+		s.buf = appendRecord(s.buf, &recs[i])
+	}
+	_, err = s.seg.Write(s.buf)
+	return err
+}
+
+func (s *sealer) Flush(context.Context) error { return nil }
+
+func (s *sealer) Prepare(context.Context) ([]connector.Committable, error) {
+	if s.seg == nil {
+		return nil, nil
+	}
+	c, err := s.seg.Seal()
+	s.seg = nil
+	if err != nil {
+		return nil, err
+	}
+	return []connector.Committable{c}, nil
+}
+
+func (s *sealer) Tick(context.Context) error { return nil }
+
+func (s *sealer) Close() error {
+	if s.seg == nil {
+		return nil
+	}
+	return s.seg.Discard()
+}
+
+func appendRecord(dst []byte, r *kgo.Record) []byte {
+	dst = appendBytes(appendBytes(dst, r.Key), r.Value)
+	dst = binary.AppendUvarint(dst, uint64(r.Partition+1))
+	var ms int64
+	if !r.Timestamp.IsZero() {
+		ms = r.Timestamp.UnixMilli()
+	}
+	dst = binary.AppendVarint(dst, ms)
+	dst = binary.AppendUvarint(dst, uint64(len(r.Headers)))
+	for _, h := range r.Headers {
+		dst = appendBytes(appendBytes(dst, []byte(h.Key)), h.Value)
+	}
+	return dst
+}
+
+func appendBytes(dst, b []byte) []byte {
+	if b == nil {
+		return append(dst, 0)
+	}
+	return append(binary.AppendUvarint(dst, uint64(len(b))+1), b...)
+}
+
+var errSegment = errors.New("a sealed segment of a Kafka sink is damaged")
+
+// maxField bounds what a damaged length can make us allocate: Kafka's own records are smaller.
+const maxField = 1 << 30
+
+func takeBytes(r *bufio.Reader) ([]byte, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	if n > maxField {
+		return nil, errSegment
+	}
+	b := make([]byte, n-1)
+	_, err = io.ReadFull(r, b)
+	return b, err
+}
+
+// readRecord returns io.EOF at the end of the segment.
+func readRecord(r *bufio.Reader) (*kgo.Record, error) {
+	if _, err := r.Peek(1); err != nil {
+		return nil, err
+	}
+	rec := &kgo.Record{}
+	var err error
+	fail := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	field := func() []byte {
+		b, e := takeBytes(r)
+		fail(e)
+		return b
+	}
+	rec.Key, rec.Value = field(), field()
+	p, e := binary.ReadUvarint(r)
+	fail(e)
+	if p > math.MaxInt32 {
+		fail(errSegment)
+	}
+	rec.Partition = int32(p) - 1
+	ms, e := binary.ReadVarint(r)
+	fail(e)
+	if ms != 0 {
+		rec.Timestamp = time.UnixMilli(ms)
+	}
+	n, e := binary.ReadUvarint(r)
+	fail(e)
+	for ; n > 0 && err == nil; n-- {
+		k := field()
+		rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: string(k), Value: field()})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errSegment, err)
+	}
+	return rec, nil
+}
+
+// committer puts segments into transactions.
+type committer struct {
+	s *sink
+
+	mu sync.Mutex
+	cl *client  // nil: the state of the last transaction is not known
+	at *sealed  // what the metadata say, with cl
+	id [16]byte // of the topic: newer requests name it so
+}
+
+// Commit implements connector.Committer.
+func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []connector.Committable) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	refused := map[int]error{} // by number of the record among those of all segments
+	suspect := map[int]bool{}
+	for try := 0; ; try++ {
+		err := c.once(ctx, id, cs, suspect, refused)
+		if err == nil {
+			return nil
+		}
+		c.drop()
+		var data *refusal
+		switch {
+		case errors.As(err, &data):
+			try = 0 // another record is known now, so this ends
+		case ctx.Err() != nil:
+			return err
+		case !kerr.IsRetriable(err) && try >= 4 || try >= 8:
+			return fmt.Errorf("topic '%s': %w", c.s.topic, err)
+		}
+		wait := min(100*time.Millisecond<<try, 5*time.Second)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
+		}
+	}
+}
+
+// refusal says that the transaction was given up because of single records.
+type refusal struct{ err error }
+
+func (r *refusal) Error() string { return r.err.Error() }
+
+// open gets the producer id, which ends what was left open, and reads the metadata.
+func (c *committer) open(ctx context.Context) error {
+	if c.cl != nil {
+		return nil
+	}
+	name := c.s.transactionalID()
+	opts := append(slices.Clone(c.s.opts), kgo.TransactionalID(name), kgo.TransactionTimeout(c.s.transactionTimeout()))
+	switch c.s.cfg.Options.Get("sink.partitioner") {
+	case "round-robin":
+		opts = append(opts, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	case "fixed":
+		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	cl, err := newClient(c.s.cfg.Options, opts...)
+	if err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, cl.within)
+	defer cancel()
+	_, _, err = cl.ProducerID(within)
+	if err == nil {
+		c.id, err = topicID(within, cl, c.s.topic)
+	}
+	if err == nil {
+		c.at, err = readSealed(within, cl, name, c.s.topic, c.id)
+	}
+	if err != nil {
+		cl.Close()
+		return cl.explain(err)
+	}
+	c.cl = cl
+	return nil
+}
+
+func topicID(ctx context.Context, cl *client, topic string) ([16]byte, error) {
+	topics, err := cl.admin.ListTopics(ctx, topic)
+	if err == nil {
+		err = topics[topic].Err
+	}
+	return topics[topic].ID, err
+}
+
+// drop forgets the client: what became of its transaction is not known.
+func (c *committer) drop() {
+	if c.cl != nil {
+		c.cl.Close()
+	}
+	c.cl, c.at = nil, nil
+}
+
+// readSealed reads the metadata of the group's offset of partition 0 of the topic.
+func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byte) (*sealed, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable = true
+	req.Group = group
+	t := kmsg.NewOffsetFetchRequestTopic()
+	t.Topic, t.Partitions = topic, []int32{0}
+	req.Topics = []kmsg.OffsetFetchRequestTopic{t}
+	g := kmsg.NewOffsetFetchRequestGroup()
+	g.Group = group
+	gt := kmsg.NewOffsetFetchRequestGroupTopic()
+	gt.Topic, gt.TopicID, gt.Partitions = topic, id, []int32{0}
+	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{gt}
+	req.Groups = []kmsg.OffsetFetchRequestGroup{g}
+	for {
+		resp, err := req.RequestWith(ctx, cl.Client)
+		if err != nil {
+			return nil, err
+		}
+		text, code := sealedText(resp)
+		err = kerr.ErrorForCode(code)
+		if errors.Is(err, kerr.GroupIDNotFound) {
+			err = nil // nothing was committed yet
+		}
+		switch {
+		case err == nil:
+			out := &sealed{}
+			if text != "" && json.Unmarshal([]byte(text), out) != nil {
+				return nil, &connector.Fatal{Err: fmt.Errorf("group '%s' has offsets that no sink of Tidemark committed (%q); "+
+					"choose another 'sink.transactional-id-prefix'", group, text)}
+			}
+			return out, nil
+		case !kerr.IsRetriable(err) && !errors.Is(err, kerr.UnstableOffsetCommit):
+			return nil, fmt.Errorf("offsets of group '%s': %w", group, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// sealedText finds the metadata, and the error, in an answer of any version.
+func sealedText(r *kmsg.OffsetFetchResponse) (text string, code int16) {
+	meta := func(m *string) {
+		if m != nil {
+			text = *m
+		}
+	}
+	code = r.ErrorCode
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			meta(p.Metadata)
+			code = max(code, p.ErrorCode)
+		}
+	}
+	for _, g := range r.Groups {
+		if g.ErrorCode != 0 {
+			code = g.ErrorCode
+		}
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				meta(p.Metadata)
+				if p.ErrorCode != 0 {
+					code = p.ErrorCode
+				}
+			}
+		}
+	}
+	return text, code
+}
+
+// once tries one transaction.
+func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connector.Committable, suspect map[int]bool,
+	refused map[int]error) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	if c.at.has(id) {
+		return nil
+	}
+	if err := c.cl.BeginTransaction(); err != nil {
+		return err
+	}
+	next := c.at.with(id)
+	err := c.send(ctx, cs, suspect, refused)
+	if err == nil {
+		err = c.mark(ctx, next)
+	}
+	if err != nil {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		_ = c.cl.AbortBufferedRecords(end)
+		_ = c.cl.EndTransaction(end, kgo.TryAbort)
+		return err
+	}
+	// The outcome of the end must be known or the client dropped, so it is not cut short by ctx.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.s.transactionTimeout())
+	defer cancel()
+	if err := c.cl.EndTransaction(end, kgo.TryCommit); err != nil {
+		return c.cl.explain(err)
+	}
+	c.at = next
+	return nil
+}
+
+// send produces the records of all segments but those refused. Suspects go one by one, to find out
+// which of a batch that was refused are to blame.
+func (c *committer) send(ctx context.Context, cs []connector.Committable, suspect map[int]bool, refused map[int]error) error {
+	var mu sync.Mutex
+	var first error
+	fresh := map[int]error{}
+	at := 0
+	for _, sc := range cs {
+		seg, err := c.s.cfg.Segments.Open(ctx, sc)
+		if err != nil {
+			return err
+		}
+		err = eachRecord(seg, func(rec *kgo.Record) error {
+			n := at
+			at++
+			if refused[n] != nil {
+				return nil
+			}
+			rec.Topic = c.s.topic
+			if !suspect[n] {
+				c.cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
+					if err == nil {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if isRefused(err) {
+						fresh[n] = err
+					} else if first == nil {
+						first = err
+					}
+				})
+				return nil
+			}
+			if err := c.cl.Flush(ctx); err != nil {
+				return err
+			}
+			err := c.cl.ProduceSync(ctx, rec).FirstErr()
+			if isRefused(err) {
+				if bad := c.s.cfg.Bad(format.BadRecord{Bytes: rec.Value, Err: fmt.Errorf("topic '%s': %w: %w", c.s.topic, connector.ErrRefused, err)}); bad != nil {
+					return &connector.Fatal{Err: bad}
+				}
+				refused[n] = err
+				return &refusal{err}
+			}
+			return err
+		})
+		seg.Close()
+		if err != nil {
+			return c.cl.explain(err)
+		}
+	}
+	if err := c.cl.Flush(ctx); err != nil {
+		return err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for n := range fresh {
+		suspect[n] = true
+	}
+	for _, err := range fresh {
+		return &refusal{err}
+	}
+	return c.cl.explain(first)
+}
+
+func eachRecord(r io.Reader, f func(rec *kgo.Record) error) error {
+	b := bufio.NewReaderSize(r, 1<<18)
+	for {
+		rec, err := readRecord(b)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = f(rec)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// isRefused reports whether the broker, or the client in its place, refuses a record for what it is.
+func isRefused(err error) bool {
+	for _, e := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.InvalidTimestamp} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// mark adds the offset with the metadata to the transaction.
+func (c *committer) mark(ctx context.Context, at *sealed) error {
+	name := c.s.transactionalID()
+	text, err := json.Marshal(at)
+	if err != nil {
+		return err
+	}
+	pid, epoch, err := c.cl.ProducerID(ctx)
+	if err != nil {
+		return err
+	}
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = name, pid, epoch, name
+	addResp, err := add.RequestWith(ctx, c.cl.Client)
+	if err == nil {
+		err = kerr.ErrorForCode(addResp.ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("add group '%s' to the transaction: %w", name, err)
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = name, pid, epoch, name
+	meta := string(text)
+	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	p.Partition, p.Offset, p.Metadata = 0, at.Lineages[len(at.Lineages)-1].N, &meta
+	t := kmsg.NewTxnOffsetCommitRequestTopic()
+	t.Topic, t.TopicID, t.Partitions = c.s.topic, c.id, []kmsg.TxnOffsetCommitRequestTopicPartition{p}
+	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{t}
+	for {
+		resp, err := req.RequestWith(ctx, c.cl.Client)
+		if err != nil {
+			return err
+		}
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, kerr.CoordinatorLoadInProgress) && !errors.Is(err, kerr.ConcurrentTransactions) {
+			return fmt.Errorf("commit the offset of group '%s': %w", name, err)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Abort implements connector.Committer: segments that no checkpoint holds are nobody's.
+func (c *committer) Abort(context.Context, []connector.Committable) error { return nil }
+
+// Close implements connector.Committer.
+func (c *committer) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+	return nil
+}
+
+// transactionTimeout is after how long the broker gives up a transaction that nobody ends.
+func (s *sink) transactionTimeout() time.Duration {
+	n, ok, err := properties(s.cfg.Options.Prefix("properties.")).number("transaction.timeout.ms")
+	if err != nil || !ok {
+		n = 60_000
+	}
+	return ms(max(n, 1000))
+}

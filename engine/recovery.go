@@ -1,0 +1,270 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/internal/version"
+	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/object"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+)
+
+// DefaultCheckpoints is the folder that checkpoints go to where 'execution.checkpointing.dir' is not
+// set, below the folder of the script.
+const DefaultCheckpoints = "tidemark-checkpoints"
+
+func init() { catalog.Declare(checkpoint.Specs()) }
+
+// RecoveryOptions say what jobs start from.
+type RecoveryOptions struct {
+	// Fresh ignores the checkpoints that there are.
+	Fresh bool
+	// From is the place of a savepoint or checkpoint to start from; it comes before
+	// 'execution.state-recovery.path'.
+	From string
+	// AllowDropped says that state which no operator wants is dropped.
+	AllowDropped bool
+}
+
+// recovery is what one job of a script needs to survive: the place of its checkpoints, which it
+// holds the lock of, and what it goes on from.
+type recovery struct {
+	e       *Engine
+	o       checkpoint.Options
+	ro      RecoveryOptions
+	given   map[string]string
+	job     string
+	p       *plan.Plan
+	prints  []plan.Fingerprint
+	repo    *checkpoint.Repository
+	savedAt object.Store // where savepoints go; nil: below the job's folder
+	work    string
+	tmp     bool // work is to be removed at the end
+	maxPar  int
+
+	lineage string
+	snap    *checkpoint.Snapshot
+	starts  int
+	// How says how the job began, for people.
+	how    string
+	report *checkpoint.Report
+	cancel context.CancelFunc
+}
+
+// recovery reads the session's options; nil where the job takes no checkpoints.
+func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Config) (*recovery, error) {
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
+			return nil, nil // its rows are gone as soon as they are shown
+		}
+	}
+	given := cfg.All()
+	o, err := checkpoint.ReadOptions(given)
+	if err != nil {
+		return nil, err
+	}
+	if r.e.o.Recovery.From != "" {
+		o.From = r.e.o.Recovery.From
+	}
+	if o.Coordinator.Interval == 0 && o.SavepointDir == "" && o.From == "" || p.Batch {
+		return nil, nil
+	}
+	for _, n := range o.Notes {
+		r.warn(n)
+	}
+	c := &recovery{e: r.e, o: o, ro: r.e.o.Recovery, given: given, p: p, prints: plan.Fingerprints(p),
+		maxPar: cfg.Int("pipeline.max-parallelism")}
+	if c.maxPar == 0 {
+		c.maxPar = job.DefaultMaxParallelism
+	}
+	c.o.AllowDropped = c.o.AllowDropped || c.ro.AllowDropped
+	c.job = p.Name
+	if r.jobs++; r.jobs > 1 {
+		c.job = fmt.Sprintf("%s-%d", p.Name, r.jobs)
+	}
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// open opens the places of checkpoints and savepoints and takes the job's lock.
+func (c *recovery) open(ctx context.Context) error {
+	dir := c.o.Dir
+	if dir == "" {
+		dir = DefaultCheckpoints
+	}
+	store, err := c.e.store(dir, c.given)
+	if err != nil {
+		return &keyError{checkpoint.KeyDir, err}
+	}
+	if c.o.SavepointDir != "" {
+		if c.savedAt, err = c.e.store(c.o.SavepointDir, c.given); err != nil {
+			return &keyError{checkpoint.KeySavepointDir, err}
+		}
+	}
+	if c.repo, err = checkpoint.OpenRepository(ctx, checkpoint.RepositoryOptions{Store: store, Job: c.job}); err != nil {
+		return err
+	}
+	if l, ok := store.(*object.Local); ok {
+		// Beside the checkpoints, so that files of the state can be linked into them.
+		c.work = filepath.Join(l.String(), checkpoint.JobFolder(c.job), "work")
+		if err := os.RemoveAll(c.work); err != nil {
+			return err
+		}
+		return os.MkdirAll(c.work, 0o755)
+	}
+	c.tmp = true
+	c.work, err = os.MkdirTemp(c.given["io.tmp.dirs"], "tidemark-")
+	return err
+}
+
+// keyError is what is wrong with the place that an option names.
+type keyError struct {
+	key string
+	err error
+}
+
+func (e *keyError) Error() string { return fmt.Sprintf("'%s': %v", e.key, e.err) }
+func (e *keyError) Unwrap() error { return e.err }
+
+// store opens a place; relative folders are below the script's.
+func (e *Engine) store(location string, given map[string]string) (object.Store, error) {
+	if !strings.Contains(location, "://") {
+		location = e.resolve(location)
+	}
+	return object.Open(location, given)
+}
+
+// hold keeps the lock while the job runs; lost says that another process has it.
+func (c *recovery) hold(lost func(error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go func() {
+		if err := c.repo.Hold(ctx); err != nil {
+			lost(err)
+		}
+	}()
+}
+
+func (c *recovery) close() error {
+	if c.cancel != nil {
+		c.cancel()
+	}
+	var errs []error
+	if c.repo != nil {
+		if c.work != "" {
+			errs = append(errs, os.RemoveAll(c.work))
+		}
+		errs = append(errs, c.repo.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// prepare says what a start of the job goes on from.
+func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) {
+	c.starts++
+	from, recover, err := c.choose(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states, err := job.States(c.p)
+	if err != nil {
+		return nil, err
+	}
+	o := &job.CheckpointOptions{Coordinator: c.o.Coordinator, Repo: c.repo, Job: c.job, Lineage: c.lineage, From: from, Recover: recover,
+		Fingerprints: c.prints, WorkDir: filepath.Join(c.work, fmt.Sprint(c.starts)), Program: version.String(),
+		StoreMemory: c.o.StateMemory / 4, Savepoints: func(ctx context.Context, m *checkpoint.Manifest, paths map[string]string) (string, error) {
+			path, _, err := c.repo.Savepoint(ctx, m, paths, c.savedAt)
+			return path, err
+		}}
+	o.Resumed = checkpoint.Resumed{Last: c.repo.Last(), Completed: c.repo.IDs()}
+	if from == nil {
+		return o, nil
+	}
+	if from.MaxParallelism != c.maxPar {
+		return nil, fmt.Errorf("'pipeline.max-parallelism' is %d, but checkpoint %d was written with %d, which its key groups follow from; "+
+			"SET 'pipeline.max-parallelism' = '%d', or start with --fresh", c.maxPar, from.ID, from.MaxParallelism, from.MaxParallelism)
+	}
+	if c.report, err = checkpoint.Match(from, c.prints, states); err != nil {
+		return nil, err
+	}
+	if err := c.report.Dropped(c.o.AllowDropped); err != nil {
+		return nil, err
+	}
+	o.Operators, o.Nodes = map[int]*checkpoint.Operator{}, map[int]*plan.Node{}
+	for node, m := range c.report.Taken() {
+		o.Operators[node] = m
+		o.Nodes[m.Node] = c.p.Nodes[node]
+	}
+	return o, nil
+}
+
+// choose finds the checkpoint to go on from, nil for none, and the one whose output may not have
+// been committed.
+func (c *recovery) choose(ctx context.Context) (from, recover *checkpoint.Manifest, err error) {
+	if c.starts > 1 {
+		return c.again(ctx)
+	}
+	newest, damage, err := c.repo.Newest(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case c.ro.Fresh:
+		c.how = "starts afresh, as --fresh says"
+		if newest != nil {
+			c.how += fmt.Sprintf("; checkpoint %d is ignored", newest.ID)
+		}
+	case c.o.From != "":
+		location := c.o.From
+		if !strings.Contains(location, "://") {
+			location = c.e.resolve(location)
+		}
+		if c.snap, err = checkpoint.OpenSavepoint(ctx, location, c.given); err != nil {
+			return nil, nil, err
+		}
+		c.repo.From(c.snap)
+		from = c.snap.Manifest
+		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(from.Started))
+	case len(damage) > 0:
+		return nil, nil, damage[0]
+	case newest == nil:
+		c.how = "starts for the first time"
+	case newest.Finished:
+		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
+		recover = newest
+	default:
+		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started))
+		c.lineage = newest.Lineage
+		return newest, newest, nil
+	}
+	c.lineage, err = c.repo.NewLineage(ctx)
+	return from, recover, err
+}
+
+// again is choose for a job that has failed: its newest checkpoint, or what it began with.
+func (c *recovery) again(ctx context.Context) (from, recover *checkpoint.Manifest, err error) {
+	newest, damage, err := c.repo.Newest(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(damage) > 0:
+		return nil, nil, damage[0]
+	case newest != nil && newest.Lineage == c.lineage:
+		return newest, newest, nil
+	case c.snap != nil:
+		return c.snap.Manifest, nil, nil
+	}
+	return nil, nil, nil
+}
+
+func when(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

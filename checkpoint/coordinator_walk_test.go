@@ -292,7 +292,7 @@ func (w *world) settle() {
 }
 
 func TestCoordinatorRandomWalk(t *testing.T) {
-	walks := uint64(1500)
+	walks := uint64(800)
 	first := rand.Uint64()
 	if *walkSeed != 0 {
 		first, walks = *walkSeed, 1

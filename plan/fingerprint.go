@@ -19,6 +19,7 @@ type Fingerprint struct {
 	Fed string
 	// Describe says in words what Computes is a hash of.
 	Describe string
+	Node     *Node // that it is of
 }
 
 // localPrefix begins Computes of the local phases of aggregations.
@@ -47,7 +48,7 @@ func Fingerprints(p *Plan) []Fingerprint {
 		m := f.node(n)
 		f.shapes[i] = m.out
 		describe := m.own.String()
-		fp := Fingerprint{Computes: hash("computes", describe), Describe: describe}
+		fp := Fingerprint{Computes: hash("computes", describe), Describe: describe, Node: n}
 		if m.local {
 			fp.Computes = localPrefix + fp.Computes
 		}
@@ -164,7 +165,6 @@ func source(o *Source) made {
 			m.out.time = hash("watermark", id, canon(o.Watermark, func(i int) string { return m.out.cols[i] }))
 		}
 	}
-	m.rows = m.out.time
 	m.out.rows = hash("rows", id, format)
 	m.out.sources = []string{id}
 	return m

@@ -16,6 +16,7 @@ type aggregate struct {
 	schema  columnTypes
 	num     numbering
 	in      shape
+	rows    string // which come: those of in, as its watermark lets them
 	retract bool
 }
 
@@ -63,6 +64,9 @@ func (a *aggregate) calls(col func(int) string) []string {
 			}
 		}
 		s := c.Fn + "(" + strings.Join(append(args, c.Options...), ", ") + ")"
+		if len(c.Args) == 0 {
+			s = c.Fn + "(*)"
+		}
 		if c.Filter >= 0 {
 			s += " FILTER " + col(c.Filter)
 		}
@@ -83,7 +87,7 @@ func (a *aggregate) keyTexts(col func(int) string) []string {
 // else than the keys rows are grouped.
 func (a *aggregate) finish(head string, by []string) made {
 	at := func(i int) string { return a.in.cols[i] }
-	m := made{rows: a.in.rows}
+	m := made{rows: a.rows}
 	m.own.add(head, "(by ", strings.Join(a.keyTexts(a.num.name), ", "))
 	if a.retract {
 		m.own.add("; of changes")
@@ -92,7 +96,7 @@ func (a *aggregate) finish(head string, by []string) made {
 	group := append(a.keyTexts(at), by...)
 	calls := a.calls(at)
 	m.used = slices.Concat(group, calls)
-	m.out = shape{rows: hash("groups", append([]string{a.in.rows}, group...)...), sources: a.in.sources}
+	m.out = shape{rows: hash("groups", append([]string{a.rows}, group...)...), sources: a.in.sources}
 	for _, k := range a.keys {
 		m.out.cols = append(m.out.cols, at(k))
 	}
@@ -108,7 +112,7 @@ func (a *aggregate) finish(head string, by []string) made {
 const AggregatesMark = "; aggregates "
 
 func groupAgg(o *GroupAgg, keys []int, from *Node, in shape) made {
-	a := aggregate{keys: keys, aggs: o.Aggs, schema: from.Schema, in: in, retract: o.InputRetracts}
+	a := aggregate{keys: keys, aggs: o.Aggs, schema: from.Schema, in: in, rows: in.rows, retract: o.InputRetracts}
 	a.number()
 	m := a.finish("GroupAgg", nil)
 	m.local = o.Phase == LocalPhase
@@ -116,7 +120,7 @@ func groupAgg(o *GroupAgg, keys []int, from *Node, in shape) made {
 }
 
 func windowAgg(o *WindowAgg, keys []int, w *Window, from *Node, in shape) made {
-	a := aggregate{keys: keys, aggs: o.Aggs, schema: from.Schema, in: in, retract: o.InputRetracts}
+	a := aggregate{keys: keys, aggs: o.Aggs, schema: from.Schema, in: in, rows: in.rows, retract: o.InputRetracts}
 	head, by := "WindowAgg("+windowText(w, o.Attached), []string{windowText(w, o.Attached)}
 	var more []int
 	switch {
@@ -133,11 +137,11 @@ func windowAgg(o *WindowAgg, keys []int, w *Window, from *Node, in shape) made {
 	if o.EarlyFireMs >= 0 || o.LateFireMs >= 0 || o.AllowedLatenessMs > 0 {
 		head += ", corrected" // what was shown is remembered
 	}
+	if !w.ProcTime {
+		a.rows = hash("timed", in.rows, in.time)
+	}
 	a.number(more...)
 	m := a.finish(head+")", by)
-	if !w.ProcTime {
-		m.rows = hash("timed", in.rows, in.time)
-	}
 	m.local = o.Phase == LocalPhase
 	m.out.time = in.time
 	of := hash("window", by...)

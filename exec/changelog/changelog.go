@@ -74,6 +74,7 @@ type keyed struct {
 	row     []byte
 	batch   *vec.Batch
 	sweep   state.Cursor
+	came    int // keys that are new, or were used after they had expired, since the last expire
 	ids     [64]uint32
 }
 
@@ -131,10 +132,14 @@ func (o *keyed) begin(b *vec.Batch, rows []int32) {
 	}
 }
 
-// set replaces what record rec, that of row k, keeps.
+// set replaces what the record of row k keeps.
 func (o *keyed) set(k int, ref state.Ref) {
 	o.t.Touch(o.recs[k : k+1])
-	o.words(o.recs[k])[refAt] = uint64(ref)
+	w := o.words(o.recs[k])
+	if w[refAt] == 0 {
+		o.came++
+	}
+	w[refAt] = uint64(ref)
 }
 
 func (o *keyed) words(rec uint32) []uint64 { return o.t.At(rec)[o.t.Base():] }
@@ -181,22 +186,27 @@ func (o *keyed) count() {
 	}
 }
 
-// expire looks at a few records and removes those that have not been used for the TTL.
+// expire looks at some records, more than have come since the last time, and removes those that have
+// not been used for the TTL.
 func (o *keyed) expire() {
 	if o.ttlMs == 0 {
 		return
 	}
 	now := o.ctx.Now()
-	ids := o.t.Scan(&o.sweep, o.ids[:])
-	if len(ids) == 0 {
-		o.sweep = state.Cursor{}
-	}
-	for _, r := range ids {
-		if w := o.words(r); int64(w[usedAt])+o.ttlMs <= now {
-			o.blob.Free(state.Ref(w[refAt]))
-			o.t.Delete(r)
+	for look := max(len(o.ids), 2*o.came); look > 0; look -= len(o.ids) {
+		ids := o.t.Scan(&o.sweep, o.ids[:])
+		if len(ids) == 0 {
+			o.sweep = state.Cursor{}
+			break
+		}
+		for _, r := range ids {
+			if w := o.words(r); int64(w[usedAt])+o.ttlMs <= now {
+				o.blob.Free(state.Ref(w[refAt]))
+				o.t.Delete(r)
+			}
 		}
 	}
+	o.came = 0
 }
 
 func (o *keyed) stale(n int) {

@@ -103,6 +103,38 @@ func TestGroupAgg_Expires(t *testing.T) {
 	}
 }
 
+// TestGroupAgg_Sweep: groups of ever new keys do not pile up.
+func TestGroupAgg_Sweep(t *testing.T) {
+	in := types.NewSchema(types.Field{Name: "k", Type: types.BigIntType})
+	c := exectest.Case{Schema: in}
+	aggs, _ := c.Aggs("COUNT(*)", true)
+	n := &plan.GroupAgg{Keys: []int{0}, Aggs: aggs, TTLMs: 10}
+	o, err := groupagg.New(n, in, outSchema(in, n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := int64(0)
+	ctx := &op.Context{Env: &expr.Env{}, Counters: &op.Counters{}, Now: func() int64 { return now }}
+	if err := o.Open(ctx, emitFunc(func(*vec.Batch) {})); err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	for ; now < 200; now += 10 {
+		b := vec.NewBatch(in)
+		for k := range int64(1000) {
+			b.Cols[0].AppendValue(now*1000 + k)
+		}
+		b.N = 1000
+		if err := o.Process(0, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// 1,000 have not expired at any time.
+	if n := ctx.Counters.StateEntries.Load(); n > 4000 {
+		t.Errorf("%d keys are kept", n)
+	}
+}
+
 type emitFunc func(b *vec.Batch)
 
 // Emit implements op.Output.

@@ -4,12 +4,13 @@ import (
 	"github.com/tidemark-stream/tidemark/state"
 )
 
-// sweeper removes the keys that have not been used for table.exec.state.ttl, in processing time:
-// a row that finds an expired record starts a new one, and a few records are looked at with every
-// batch, so that all are within a time that depends on their number.
+// sweeper removes the keys that have not been used for table.exec.state.ttl, in processing time: a row
+// that finds an expired record starts a new one, and with every batch some records are looked at: at
+// more than have come, so that expired ones do not pile up however many keys are new.
 type sweeper struct {
 	o      *Agg
 	at     int // offset of the time of last use, or -1
+	came   int // new keys since the last step
 	cursor state.Cursor
 	ids    [64]uint32
 }
@@ -29,7 +30,10 @@ func (s *sweeper) use(recs []uint32) {
 	now := s.o.ctx.Now()
 	for k, r := range recs {
 		w := s.o.st.R.At(r)
-		if w[0]&state.FlagNew == 0 && int64(w[s.at])+s.o.n.TTLMs <= now {
+		switch {
+		case w[0]&state.FlagNew != 0:
+			s.came++
+		case int64(w[s.at])+s.o.n.TTLMs <= now:
 			s.o.st.Drop(recs[k : k+1])
 			s.o.set.Clear(s.o.st, r, s.o.init)
 			s.o.st.R.At(r)[0] |= state.FlagNew
@@ -41,20 +45,24 @@ func (s *sweeper) use(recs []uint32) {
 	}
 }
 
-// step looks at the next few records.
+// step looks at the next records.
 func (s *sweeper) step() {
 	if s.at < 0 {
 		return
 	}
 	now := s.o.ctx.Now()
-	ids := s.o.st.R.Scan(&s.cursor, s.ids[:])
-	if len(ids) == 0 {
-		s.cursor = state.Cursor{}
-	}
-	for k, r := range ids {
-		if int64(s.o.st.R.At(r)[s.at])+s.o.n.TTLMs <= now {
-			s.o.st.Drop(ids[k : k+1])
-			s.o.st.T.Delete(r)
+	for look := max(len(s.ids), 2*s.came); look > 0; look -= len(s.ids) {
+		ids := s.o.st.R.Scan(&s.cursor, s.ids[:])
+		if len(ids) == 0 {
+			s.cursor = state.Cursor{}
+			break
+		}
+		for k, r := range ids {
+			if int64(s.o.st.R.At(r)[s.at])+s.o.n.TTLMs <= now {
+				s.o.st.Drop(ids[k : k+1])
+				s.o.st.T.Delete(r)
+			}
 		}
 	}
+	s.came = 0
 }

@@ -1,6 +1,8 @@
 package plan_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -230,5 +232,26 @@ e7917a3fd7da71d1 5c5de20eb5443f59.c378d92e128a400b.108680b72f138699 GroupAgg(by 
 18b311b1c0b21da2 c8c533778b61fa81.7fce53546df29ba3.108680b72f138699 Sink(filesystem path=out)`
 	if s := strings.Join(got, "\n"); s != want {
 		t.Errorf("changed: checkpoints of older versions no longer fit:\n%s", s)
+	}
+}
+
+// TestFingerprintsOfAllOperators finds operators that were added to plans and have no fingerprint.
+func TestFingerprintsOfAllOperators(t *testing.T) {
+	declared, err := os.ReadFile("plan.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := os.ReadFile("fingerprint.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := regexp.MustCompile(`func \((\*\w+)\) +op\(\)`).FindAllStringSubmatch(string(declared), -1)
+	if len(ops) < 10 {
+		t.Fatalf("found %d operators", len(ops))
+	}
+	for _, op := range ops {
+		if !strings.Contains(string(known), "case "+op[1]+":") {
+			t.Errorf("no fingerprint of %s: checkpoints of plans with it would not start", op[1])
+		}
 	}
 }

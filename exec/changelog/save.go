@@ -42,7 +42,11 @@ func (o *keyed) keeper() *state.Keeper {
 }
 
 // Freeze implements op.Stateful.
-func (o *keyed) Freeze(d *state.Delta) error { o.keeper().Freeze(o.t, d); return nil }
+func (o *keyed) Freeze(d *state.Delta) error {
+	d.Grow(o.Dirty())
+	o.keeper().Freeze(o.t, d)
+	return nil
+}
 
 // Dirty implements op.Stateful.
 func (o *keyed) Dirty() int {

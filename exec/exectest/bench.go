@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -27,8 +28,35 @@ func (d *Discard) Watermark(int64) error { return nil }
 // work on the machine disturbs these less than elapsed time.
 func Bench(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64)) {
 	b.Helper()
+	bench(b, o, next, 0)
+}
+
+// BenchSaved is Bench of a Stateful operator that is saved every so many batches; it reports what is
+// saved a row, too.
+func BenchSaved(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64), every int) {
+	b.Helper()
+	bench(b, o, next, every)
+}
+
+func bench(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64), every int) {
+	b.Helper()
 	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: &op.Counters{},
-		Now: func() int64 { return 0 }, BatchRows: vec.BatchRows}
+		Now: func() int64 { return 0 }, BatchRows: vec.BatchRows, Saves: every > 0}
+	var delta state.Delta
+	saved, saves, froze := 0, 0, time.Duration(0)
+	save := func(i int) {
+		if every == 0 || i%every != 0 {
+			return
+		}
+		at := time.Now()
+		if err := o.(op.Stateful).Freeze(&delta); err != nil {
+			b.Fatal(err)
+		}
+		froze += time.Since(at)
+		saves++
+		saved += delta.Size()
+		delta.Reset()
+	}
 	out := &Discard{}
 	if err := o.Open(ctx, out); err != nil {
 		b.Fatal(err)
@@ -47,7 +75,8 @@ func Bench(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64)) {
 	for i := range warm {
 		push(i)
 	}
-	out.Rows = 0
+	save(0)
+	out.Rows, saved, saves, froze = 0, 0, 0, 0
 	b.ReportAllocs()
 	b.ResetTimer()
 	start := cpu()
@@ -64,9 +93,15 @@ func Bench(b *testing.B, o op.Operator, next func(i int) (*vec.Batch, int64)) {
 			b.Fatal(err)
 		}
 		took = append(took, time.Since(at))
+		save(i + 1)
 		rows += vec.BatchRows
 	}
 	b.ReportMetric(float64(cpu()-start)/float64(rows), "cpu-ns/row")
+	if saves > 0 {
+		b.ReportMetric(float64(saved)/float64(rows), "saved-B/row")
+		b.ReportMetric(float64(froze.Microseconds())/1000/float64(saves), "ms/save")
+		b.ReportMetric(float64(saved)/float64(froze.Nanoseconds()), "saved-GB/s")
+	}
 	slices.Sort(took)
 	sum := time.Duration(0)
 	for _, d := range took[:max(1, len(took)*4/5)] {

@@ -44,6 +44,11 @@ func bidBatches(n, keys int) []*vec.Batch {
 }
 
 func bench(b *testing.B, keys []int, list string, distinct int, before bool) {
+	benchSaved(b, keys, list, distinct, before, 0)
+}
+
+// benchSaved is bench with a save every so many batches; 0: never.
+func benchSaved(b *testing.B, keys []int, list string, distinct int, before bool, every int) {
 	c := exectest.Case{Schema: bidSchema}
 	aggs, err := c.Aggs(list, true)
 	if err != nil {
@@ -55,7 +60,24 @@ func bench(b *testing.B, keys []int, list string, distinct int, before bool) {
 		b.Fatal(err)
 	}
 	batches := bidBatches(600, distinct)
-	exectest.Bench(b, o, func(i int) (*vec.Batch, int64) { return batches[i%len(batches)], int64(i) })
+	next := func(i int) (*vec.Batch, int64) { return batches[i%len(batches)], int64(i) }
+	if every > 0 {
+		exectest.BenchSaved(b, o, next, every)
+		return
+	}
+	exectest.Bench(b, o, next)
+}
+
+// BenchmarkSaved is BenchmarkKeyed and BenchmarkQ15 with a save every 2,000 batches.
+func BenchmarkSaved(b *testing.B) {
+	for _, keys := range []int{1000, 1_000_000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			benchSaved(b, []int{0}, "COUNT(*); SUM(price); MAX(price)", keys, false, 2000)
+		})
+	}
+	b.Run("distinct", func(b *testing.B) {
+		benchSaved(b, []int{3}, "COUNT(DISTINCT bidder); COUNT(DISTINCT bidder) FILTER r1", 1_000_000, true, 2000)
+	})
 }
 
 // BenchmarkKeyed updates COUNT, SUM and MAX of BIGINT keys and emits the changes.

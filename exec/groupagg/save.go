@@ -49,6 +49,7 @@ func (o *Keyed) keeper() *state.Keeper {
 
 // Freeze implements op.Stateful.
 func (o *Keyed) Freeze(d *state.Delta) error {
+	d.Grow(o.Dirty())
 	k := o.keeper()
 	k.Freeze(o.st.T, d)
 	k.State = 1

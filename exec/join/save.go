@@ -117,6 +117,7 @@ func (o *Join) touch(s *side, rec uint32) {
 
 // Freeze implements op.Stateful.
 func (o *Join) Freeze(d *state.Delta) error {
+	d.Grow(o.Dirty())
 	for i := range o.sides {
 		s := &o.sides[i]
 		k := state.Keeper{State: i, MaxParallelism: o.ctx.MaxParallelism, Check: o.ctx.CheckGroup,

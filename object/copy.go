@@ -8,10 +8,26 @@ import (
 	"strings"
 )
 
-// Copier is a store that copies its objects by itself, without their bytes coming here.
+// Copier is a store that copies objects without their bytes coming here.
 type Copier interface {
-	// Copy writes the object to with the content of from.
-	Copy(ctx context.Context, from, to string) error
+	// CopyFrom writes the object name with the content of an object of another store, or of itself.
+	// done is false where it cannot do that.
+	CopyFrom(ctx context.Context, from Store, fromName, name string) (done bool, err error)
+}
+
+// Limited is a store that may lack something that a Store should have.
+type Limited interface {
+	// Limits says what it lacks, for people, as far as it is known; "" is nothing.
+	Limits() string
+}
+
+// LimitsOf says what a store lacks, as far as it is known.
+func LimitsOf(s Store) string {
+	b, _ := base(s)
+	if l, ok := b.(Limited); ok {
+		return l.Limits()
+	}
+	return ""
 }
 
 // CopyTo writes the object toName of to with the content of fromName of from: by a link, inside the
@@ -35,8 +51,10 @@ func CopyTo(ctx context.Context, from Store, fromName string, to Store, toName s
 		}
 		return to.PutFile(ctx, toName, path)
 	}
-	if c, ok := fromBase.(Copier); ok && fromBase == toBase {
-		return c.Copy(ctx, fromPrefix+fromName, toPrefix+toName)
+	if c, ok := toBase.(Copier); ok {
+		if done, err := c.CopyFrom(ctx, fromBase, fromPrefix+fromName, toPrefix+toName); done || err != nil {
+			return err
+		}
 	}
 	dir, err := os.MkdirTemp("", "tidemark-copy")
 	if err != nil {

@@ -34,7 +34,8 @@ type Store interface {
 	// Put writes an object, in place of one of that name.
 	Put(ctx context.Context, name string, data []byte) error
 	// PutIfAbsent writes an object unless one of that name exists (ErrExists). Of two that try at
-	// a time, in any two processes, one succeeds.
+	// a time, in any two processes, one succeeds. Where the answer to a request was lost the one
+	// that succeeded may get ErrExists too: the content tells, if it is like no other.
 	PutIfAbsent(ctx context.Context, name string, data []byte) error
 	// PutFile writes an object with the content of a local file that nobody changes any more.
 	// A local store may link it.

@@ -1,0 +1,371 @@
+// Package s3 keeps objects in an S3 bucket, at AWS or at any server that speaks its protocol. It
+// registers itself for s3://bucket/prefix (and s3a:// and s3p://, as Flink spells them).
+//
+// Requests that fail in passing are sent again with growing pauses; a body whose connection breaks
+// is read on from where it broke. Put-if-absent is a conditional write; a server that does not know
+// those is found out by a probe, and then it is done as well as it can be without, which Limits
+// says.
+package s3
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/tidemark-stream/tidemark/object"
+	"github.com/tidemark-stream/tidemark/option"
+)
+
+// Options are the options of the session that say how S3 is reached, with Flink's names. What is
+// not given comes from the environment, as for all programs that use AWS: AWS_ACCESS_KEY_ID and
+// AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL_S3, profiles, roles of the machine.
+var Options = []option.Spec{
+	{Name: "s3.endpoint", Doc: "address of the server, where it is not AWS", Example: "http://localhost:9000"},
+	{Name: "s3.access-key", Doc: "access key; with 's3.secret-key'", Secret: true},
+	{Name: "s3.secret-key", Doc: "secret key", Secret: true},
+	{Name: "s3.session-token", Doc: "session token of temporary keys", Secret: true},
+	{Name: "s3.region", Doc: "region of the bucket; us-east-1 if nothing says which"},
+	{Name: "s3.path.style.access", Kind: option.Bool, Doc: "the bucket is part of the path and not of the host name; true by default with 's3.endpoint'"},
+}
+
+// older are other spellings that Flink takes.
+var older = map[string]string{
+	"s3.access.key": "s3.access-key", "s3.secret.key": "s3.secret-key", "s3.path-style-access": "s3.path.style.access",
+	"s3.endpoint.region": "s3.region",
+}
+
+const (
+	attempts = 8 // of a request; pauses grow to maxPause, so a minute of trouble is survived
+	maxPause = 20 * time.Second
+	// partSize is the size from which a file is written in parts, and of those. Parts are sent one
+	// after the other: files of the state's LSM are smaller, and several are sent at a time.
+	partSize = 64 << 20
+	// mostParts is what S3 allows.
+	mostParts = 10_000
+	// mostDeletes is how many objects one request may delete.
+	mostDeletes = 1000
+)
+
+// Config are the settings of a store. Access, Secret and Region may be empty: see Options.
+type Config struct {
+	Bucket, Prefix        string // Prefix has no slash at its ends
+	Endpoint, Region      string
+	Access, Secret, Token string
+	PathStyle             bool
+	Disk                  object.FS     // where local files are; nil is the operating system's
+	HTTP                  HTTPDoer      // nil is a client with timeouts
+	PartSize              int64         // 0 is 64 MiB
+	MaxPause              time.Duration // between two attempts; 0 is 20 s
+}
+
+// HTTPDoer sends requests.
+type HTTPDoer interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+func init() {
+	for _, scheme := range []string{"s3", "s3a", "s3p"} {
+		object.Register(scheme, open)
+	}
+}
+
+func open(u *url.URL, given map[string]string) (object.Store, error) {
+	mine := map[string]string{}
+	for k, v := range given {
+		if n := older[k]; n != "" {
+			k = n
+		}
+		if strings.HasPrefix(k, "s3.") && slices.ContainsFunc(Options, func(s option.Spec) bool { return s.Name == k }) {
+			mine[k] = v
+		}
+	}
+	o := option.Of(mine, Options)
+	if err := o.Check(nil); err != nil {
+		return nil, err
+	}
+	c := Config{
+		Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Endpoint: o.Get("s3.endpoint"), Region: o.Get("s3.region"),
+		Access: o.Get("s3.access-key"), Secret: o.Get("s3.secret-key"), Token: o.Get("s3.session-token"),
+		PathStyle: o.Bool("s3.path.style.access") || !o.Has("s3.path.style.access") && o.Has("s3.endpoint"),
+	}
+	return New(context.Background(), c)
+}
+
+// Store is an object.Store in a bucket.
+type Store struct {
+	c        Config
+	client   *s3.Client
+	where    string // the server, to tell whether two stores are at the same
+	requests atomic.Int64
+
+	mu          sync.Mutex // held during the probe
+	conditional condition
+}
+
+// condition says what is known of conditional writes.
+type condition uint8
+
+const (
+	unknown condition = iota
+	works
+	ignored // the server takes no notice, or refuses
+)
+
+// New makes the store of a bucket. No request is sent.
+func New(ctx context.Context, c Config) (*Store, error) {
+	if c.Bucket == "" {
+		return nil, errors.New("location s3://: the bucket is missing: s3://bucket/folder")
+	}
+	if (c.Access == "") != (c.Secret == "") {
+		return nil, errors.New("'s3.access-key' and 's3.secret-key' belong together: one of them is missing")
+	}
+	if c.Prefix != "" {
+		if err := object.CheckName(c.Prefix); err != nil {
+			return nil, err
+		}
+		c.Prefix += "/"
+	}
+	if c.Endpoint != "" && !strings.Contains(c.Endpoint, "://") {
+		c.Endpoint = "https://" + c.Endpoint
+	}
+	if c.Disk == nil {
+		c.Disk = object.OS{}
+	}
+	if c.PartSize == 0 {
+		c.PartSize = partSize
+	}
+	if c.MaxPause == 0 {
+		c.MaxPause = maxPause
+	}
+	if c.HTTP == nil {
+		c.HTTP = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+			t.ResponseHeaderTimeout = time.Minute // a server that hangs is asked again
+		})
+	}
+	var load []func(*config.LoadOptions) error
+	if c.Access != "" {
+		load = append(load, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(c.Access, c.Secret, c.Token)))
+	}
+	if c.Region != "" {
+		load = append(load, config.WithRegion(c.Region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, fmt.Errorf("settings for s3://%s: %w", c.Bucket, err)
+	}
+	if cfg.Region == "" {
+		cfg.Region = "us-east-1"
+	}
+	s := &Store{c: c, where: c.Endpoint + " " + cfg.Region}
+	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		if c.Endpoint != "" {
+			o.BaseEndpoint = aws.String(c.Endpoint)
+		}
+		o.UsePathStyle = c.PathStyle
+		o.HTTPClient = counting{&s.requests, c.HTTP}
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+			r.MaxAttempts = attempts
+			r.MaxBackoff = c.MaxPause
+			r.Backoff = retry.NewExponentialJitterBackoff(c.MaxPause)
+		})
+		// The signature covers the content already; servers of others often lack the newer sums.
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		if o.BaseEndpoint == nil && cfg.BaseEndpoint == nil {
+			s.conditional = works // AWS has them
+		}
+	})
+	return s, nil
+}
+
+// counting counts what is really sent, retries included.
+type counting struct {
+	n *atomic.Int64
+	h HTTPDoer
+}
+
+// Do implements s3.HTTPClient.
+func (c counting) Do(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.h.Do(r)
+}
+
+// Requests implements object.Store.
+func (s *Store) Requests() int64 { return s.requests.Load() }
+
+// String implements object.Store.
+func (s *Store) String() string {
+	return strings.TrimSuffix("s3://"+s.c.Bucket+"/"+s.c.Prefix, "/")
+}
+
+// key is the name of an object in the bucket.
+func (s *Store) key(name string) (*string, error) {
+	if err := object.CheckName(name); err != nil {
+		return nil, err
+	}
+	return aws.String(s.c.Prefix + name), nil
+}
+
+func (s *Store) bucket() *string { return aws.String(s.c.Bucket) }
+
+// Stat implements object.Store.
+func (s *Store) Stat(ctx context.Context, name string) (object.Info, error) {
+	key, err := s.key(name)
+	if err != nil {
+		return object.Info{}, err
+	}
+	out, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: s.bucket(), Key: key})
+	if err != nil {
+		return object.Info{}, s.fail("look at", name, err)
+	}
+	return object.Info{Name: name, Size: aws.ToInt64(out.ContentLength), Version: aws.ToString(out.ETag)}, nil
+}
+
+// List implements object.Store.
+func (s *Store) List(ctx context.Context, prefix string) ([]object.Info, error) {
+	if err := object.CheckPrefix(prefix); err != nil {
+		return nil, err
+	}
+	var out []object.Info
+	in := &s3.ListObjectsV2Input{Bucket: s.bucket(), Prefix: aws.String(s.c.Prefix + prefix)}
+	for {
+		page, err := s.client.ListObjectsV2(ctx, in)
+		if err != nil {
+			return nil, s.fail("list", prefix, err)
+		}
+		for _, o := range page.Contents {
+			name, ok := strings.CutPrefix(aws.ToString(o.Key), s.c.Prefix)
+			if !ok || strings.HasSuffix(name, "/") {
+				continue // what consoles and some servers show as folders
+			}
+			out = append(out, object.Info{Name: name, Size: aws.ToInt64(o.Size), Version: aws.ToString(o.ETag)})
+		}
+		if !aws.ToBool(page.IsTruncated) || aws.ToString(page.NextContinuationToken) == "" {
+			break
+		}
+		in.ContinuationToken = page.NextContinuationToken
+	}
+	slices.SortFunc(out, func(a, b object.Info) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Delete implements object.Store: up to 1,000 objects by one request, where the server has that.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	keys := make([]types.ObjectIdentifier, len(names))
+	for i, n := range names {
+		key, err := s.key(n)
+		if err != nil {
+			return err
+		}
+		keys[i].Key = key
+	}
+	for len(keys) > 0 {
+		n := min(len(keys), mostDeletes)
+		if err := s.deleteSome(ctx, keys[:n]); err != nil {
+			return s.fail("delete", strings.TrimPrefix(*keys[0].Key, s.c.Prefix), err)
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+func (s *Store) deleteSome(ctx context.Context, keys []types.ObjectIdentifier) error {
+	if len(keys) > 1 {
+		out, err := s.client.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: s.bucket(),
+			Delete: &types.Delete{Objects: keys, Quiet: aws.Bool(true)}})
+		if err == nil {
+			for _, e := range out.Errors {
+				if aws.ToString(e.Code) != "NoSuchKey" {
+					return fmt.Errorf("%s: %s: %s", aws.ToString(e.Key), aws.ToString(e.Code), aws.ToString(e.Message))
+				}
+			}
+			return nil
+		}
+		if c := status(err); c < 400 || c >= 500 && c != http.StatusNotImplemented || c == http.StatusForbidden || ctx.Err() != nil {
+			return err
+		}
+		// The server does not take this form of it.
+	}
+	for _, k := range keys {
+		_, err := s.client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: s.bucket(), Key: k.Key})
+		if err != nil && !errors.Is(s.fail("", "", err), object.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// status is the HTTP status of an error, 0 if there was no answer.
+func status(err error) int {
+	var r *awshttp.ResponseError
+	if errors.As(err, &r) && r.Response != nil {
+		return r.HTTPStatusCode()
+	}
+	return 0
+}
+
+// code is S3's name of an error.
+func code(err error) string {
+	var e interface{ ErrorCode() string }
+	if errors.As(err, &e) {
+		return e.ErrorCode()
+	}
+	return ""
+}
+
+// hints say what to do about errors that have one cause.
+var hints = map[string]string{
+	"NoSuchBucket":                       "make the bucket first",
+	"AccessDenied":                       "the keys may not do this",
+	"InvalidAccessKeyId":                 "the server does not know 's3.access-key' (or AWS_ACCESS_KEY_ID)",
+	"SignatureDoesNotMatch":              "see to 's3.secret-key' (or AWS_SECRET_ACCESS_KEY)",
+	"PermanentRedirect":                  "the bucket is in another region: set 's3.region'",
+	"IllegalLocationConstraintException": "the bucket is in another region: set 's3.region'",
+}
+
+// fail gives an error its place and its kind.
+func (s *Store) fail(what, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	at := s.String() + "/" + name
+	c := code(err)
+	switch {
+	case c != "NoSuchBucket" && status(err) == http.StatusNotFound:
+		return fmt.Errorf("%s %s: %w", what, at, object.ErrNotFound)
+	case status(err) == http.StatusPreconditionFailed:
+		return fmt.Errorf("%s %s: %w", what, at, object.ErrExists)
+	}
+	hint := hints[c]
+	if hint == "" && strings.Contains(err.Error(), "get identity: get credentials") {
+		hint = "there are no keys: set 's3.access-key' and 's3.secret-key', or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	}
+	if hint != "" {
+		return fmt.Errorf("%s %s: %w; %s", what, at, err, hint)
+	}
+	return fmt.Errorf("%s %s: %w", what, at, err)
+}
+
+var _ interface {
+	object.Store
+	object.Copier
+	object.Limited
+} = (*Store)(nil)
+
+var _ io.ReadCloser = (*reader)(nil)

@@ -4,7 +4,7 @@
 //
 //	sql/bind --Resolve--> Expr (in a plan) --Compile--> Program --Eval--> *vec.Vec
 //
-// Trees are immutable and shared freely. A Program, Programs or Filter and the kernels in it own
+// Trees are immutable and shared freely. A Program, Programs, Filter or Stage and the kernels in it own
 // scratch memory and belong to one goroutine; compile once a subtask. A row that cannot be
 // computed (division by zero, a failing CAST) does not stop the others: it is noted in
 // EvalCtx.Errs, and only where its value is needed, since AND, OR, CASE, IF and COALESCE evaluate

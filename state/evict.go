@@ -40,7 +40,7 @@ func (s *Spill) NeedsFreeze() bool {
 		dirty += int64(sp.t.Dirty()) * int64(sp.t.stride) * 8
 		held += sp.held
 	}
-	return s.stuck && dirty > 0 && s.applied.Load() == s.epoch-1 || dirty > max(held/8, 1<<16) && held > s.budget.limit/16
+	return s.stuck && dirty > 0 && s.applied.Load() == s.epoch-1 || dirty > max(held/32, 1<<16) && held > s.budget.limit/16
 }
 
 // Pending says that frozen changes have not been applied to the store yet.

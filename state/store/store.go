@@ -116,7 +116,9 @@ func (s *Store) options(o Options) *pebble.Options {
 		mem = defaultMemory
 	}
 	table := min(max(mem/8, minMemtable), maxMemtable)
-	s.piece = int(table / 4)
+	// Large batches are sorted and written to tables as they are, past the sorted buffers, which
+	// costs a third less and makes fewer, larger tables.
+	s.piece = int(2 * table)
 	opt := &pebble.Options{
 		FS:                          unsynced{vfs.Default},
 		FormatMajorVersion:          pebble.FormatTableFormatV6,

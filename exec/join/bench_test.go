@@ -7,19 +7,21 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // benchJoin is a join of two inputs of (key, value) and a way to fill a batch with keys in turn.
-func benchJoin(tb testing.TB, kind plan.JoinKind) (*Join, *exectest.Discard, func(b *vec.Batch, first, step, keys int64, kind types.RowKind)) {
+func benchJoin(tb testing.TB, kind plan.JoinKind, saves bool) (*Join, *exectest.Discard, func(b *vec.Batch, first, step, keys int64, kind types.RowKind)) {
 	s := types.NewSchema(types.Field{Name: "k", Type: types.BigIntType}, types.Field{Name: "v", Type: types.BigIntType})
 	o, err := New(&plan.Join{Kind: kind, LeftKeys: []int{0}, RightKeys: []int{0}}, s, s, both(s, s))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	out := &exectest.Discard{}
-	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: &op.Counters{}, BatchRows: vec.BatchRows}
+	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: &op.Counters{},
+		BatchRows: vec.BatchRows, Saves: saves}
 	if err := o.Open(ctx, out); err != nil {
 		tb.Fatal(err)
 	}
@@ -40,14 +42,17 @@ func benchJoin(tb testing.TB, kind plan.JoinKind) (*Join, *exectest.Discard, fun
 
 // BenchmarkInner joins a stream with a table of 100,000 rows: each row finds one. The stream's
 // rows are taken back later, so that state stays as large as it is.
-func BenchmarkInner(b *testing.B) { bench(b, plan.InnerJoin) }
+func BenchmarkInner(b *testing.B) { bench(b, plan.InnerJoin, 0) }
 
 // BenchmarkLeft is the same as a LEFT JOIN.
-func BenchmarkLeft(b *testing.B) { bench(b, plan.LeftJoin) }
+func BenchmarkLeft(b *testing.B) { bench(b, plan.LeftJoin, 0) }
 
-func bench(b *testing.B, kind plan.JoinKind) {
+// BenchmarkLeftSaved is the same with a save every 500 batches.
+func BenchmarkLeftSaved(b *testing.B) { bench(b, plan.LeftJoin, 500) }
+
+func bench(b *testing.B, kind plan.JoinKind, every int) {
 	const keys = 100_000
-	o, out, fill := benchJoin(b, kind)
+	o, out, fill := benchJoin(b, kind, every > 0)
 	defer o.Close()
 	batch := vec.NewBatch(o.in[0])
 	for at := int64(0); at < keys; at += vec.BatchRows {
@@ -67,9 +72,16 @@ func bench(b *testing.B, kind plan.JoinKind) {
 	out.Rows = 0
 	b.ReportAllocs()
 	b.ResetTimer()
+	var d state.Delta
 	for i := range b.N {
 		if err := o.Process(0, in[i%cycle][i/cycle%2]); err != nil {
 			b.Fatal(err)
+		}
+		if every > 0 && i%every == 0 {
+			if err := o.Freeze(&d); err != nil {
+				b.Fatal(err)
+			}
+			d.Reset()
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/vec.BatchRows, "ns/row")
@@ -79,7 +91,7 @@ func bench(b *testing.B, kind plan.JoinKind) {
 // TestNoAllocations pushes batches of either kind through a join that has seen such before.
 func TestNoAllocations(t *testing.T) {
 	for _, kind := range []plan.JoinKind{plan.InnerJoin, plan.FullJoin} {
-		o, _, fill := benchJoin(t, kind)
+		o, _, fill := benchJoin(t, kind, kind == plan.FullJoin)
 		add, take := vec.NewBatch(o.in[0]), vec.NewBatch(o.in[0])
 		fill(add, 0, 1, 1000, types.Insert)
 		fill(take, 0, 1, 1000, types.Delete)

@@ -314,42 +314,60 @@ func (r *Repository) Before(ctx context.Context, id int64) (*Manifest, []*Damage
 	return r.before(ctx, id)
 }
 
-func (r *Repository) before(ctx context.Context, below int64) (*Manifest, []*Damage, error) {
+// looks is how often a reader looks again when checkpoints were dropped while it looked.
+const looks = 100
+
+func (r *Repository) before(ctx context.Context, below int64) (m *Manifest, damage []*Damage, err error) {
+	for range looks {
+		var dropped bool
+		if m, damage, dropped, err = r.look(ctx, below); err != nil || !dropped {
+			return m, damage, err
+		}
+	}
+	return nil, damage, fmt.Errorf("checkpoints of %s are dropped faster than they can be read", r)
+}
+
+// look is before, once. dropped says that a checkpoint which it met is gone, so that what it found
+// says nothing.
+func (r *Repository) look(ctx context.Context, below int64) (found *Manifest, damage []*Damage, dropped bool, err error) {
 	if err := r.refresh(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, false, err
 	}
 	var there map[string]int64 // sizes of what is under files/
-	var damage []*Damage
 	for _, id := range slices.Backward(r.IDs()) {
 		if id >= below {
 			continue
 		}
 		m, err := r.Load(ctx, id)
 		if errors.Is(err, object.ErrNotFound) {
-			continue // dropped since, by the process that owns it
+			return nil, nil, true, nil
 		}
 		var d *Damage
 		if err != nil && !errors.As(err, &d) {
-			return nil, damage, err
+			return nil, damage, false, err
 		}
 		if d == nil && len(m.Files)+len(m.Segments) > 0 {
 			if there == nil {
 				if there, err = r.listFiles(ctx); err != nil {
-					return nil, damage, err
+					return nil, damage, false, err
 				}
 			}
 			d = r.incomplete(m, there)
 		}
-		if d != nil {
-			damage = append(damage, d)
-			continue
+		if d == nil {
+			for _, d := range damage {
+				d.Older = id
+			}
+			return m, damage, false, nil
 		}
-		for _, d := range damage {
-			d.Older = id
+		if r.o.ReadOnly {
+			if _, err := r.store.Stat(ctx, checkpointName(id)); errors.Is(err, object.ErrNotFound) {
+				return nil, nil, true, nil
+			}
 		}
-		return m, damage, nil
+		damage = append(damage, d)
 	}
-	return nil, damage, nil
+	return nil, damage, false, nil
 }
 
 func (r *Repository) listFiles(ctx context.Context) (map[string]int64, error) {

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -335,5 +337,61 @@ func TestLaterFormatIsLeftAlone(t *testing.T) {
 	}
 	if m, _, err := r.Newest(t.Context()); !errors.Is(err, checkpoint.ErrNewer) || m != nil {
 		t.Errorf("%v, %v", m, err)
+	}
+}
+
+// deaf is a store whose first answer to a conditional write is lost, and which asks again.
+type deaf struct{ object.Store }
+
+func (d deaf) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if err := d.Store.PutIfAbsent(ctx, name, data); err != nil {
+		return err
+	}
+	return d.Store.PutIfAbsent(ctx, name, data)
+}
+
+// TestAnswerIsLost: that the manifest is there already is no other process, if it is our own.
+func TestAnswerIsLost(t *testing.T) {
+	b, local := newMemoryBench(t)
+	r := b.open(deaf{local})
+	if _, err := r.NewLineage(t.Context()); err != nil {
+		t.Error(err)
+	}
+	b.save(r, 1)
+	b.save(r, 2)
+	b.restore(r, newest(t, r))
+}
+
+// TestDropBesideSave removes old checkpoints while new ones are written, and read.
+func TestDropBesideSave(t *testing.T) {
+	b, local := newMemoryBench(t)
+	r := b.open(local, func(o *checkpoint.RepositoryOptions) { o.Parallel = 3 })
+	tool := b.open(local, func(o *checkpoint.RepositoryOptions) { o.ReadOnly = true })
+	var wait sync.WaitGroup
+	for id := int64(1); id <= 100; id++ {
+		b.grow()
+		b.grow()
+		if _, err := r.Save(t.Context(), b.manifest(id), maps.Clone(b.paths)); err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			if err := r.Drop(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		})
+		wait.Go(func() {
+			if m, _, err := tool.Newest(context.Background()); err != nil || m == nil {
+				t.Errorf("beside it %v is read, %v", m, err)
+			}
+			r.IDs()
+		})
+	}
+	wait.Wait()
+	if err := r.Drop(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	b.restore(r, newest(t, r))
+	if got := listNames(t, local, "job/files/"); len(got) != 3 {
+		t.Errorf("left are %v", got)
 	}
 }

@@ -3,6 +3,7 @@ package window
 import (
 	"errors"
 	"fmt"
+	"sort"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
 	"github.com/tidemark-stream/tidemark/exec/op"
@@ -76,7 +77,7 @@ func NewAgg(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 
 func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 	o := &Agg{n: n, inS: in, next: never, minDue: never, wm: vec.MinTime}
-	o.levels.base = vec.MinTime
+	o.levels.start(vec.MinTime, nil)
 	if n.Attached {
 		o.kind = plan.Tumble
 	} else {
@@ -387,8 +388,12 @@ func (o *Agg) opened(sl *slice) {
 
 // firstAfter is the end of the first window of the slice that ends at end that is not over at wm.
 func (o *Agg) firstAfter(end, wm int64) int64 {
-	if end = o.firstEnd(end); wm == vec.MaxTime {
+	end = o.firstEnd(end)
+	switch {
+	case wm == vec.MaxTime:
 		return never
+	case o.zone.timer(end-1) > wm:
+		return end
 	}
 	margin := int64(0) // between local times and instants
 	if o.zone != nil {
@@ -398,10 +403,8 @@ func (o *Agg) firstAfter(end, wm int64) int64 {
 		steps := (uint64(wm-margin) - uint64(end)) / uint64(o.step)
 		end += int64(steps * uint64(o.step))
 	}
-	for o.zone.timer(end-1) <= wm {
-		end += o.step
-	}
-	return end
+	n := sort.Search(int(2*margin/o.step)+2, func(i int) bool { return o.zone.timer(end+int64(i)*o.step-1) > wm })
+	return end + int64(n)*o.step
 }
 
 // apply adds the rows that assign has sorted.

@@ -119,7 +119,8 @@ func (o *Agg) Restore(saved state.Saved, heads [][]byte) error {
 	if err != nil {
 		return err
 	}
-	o.wm, o.levels.base, o.levels.list, o.past = p.wm, p.wm, p.levels, p
+	o.wm, o.past = p.wm, p
+	o.levels.start(p.wm, p.levels)
 	r := restorer{o: o, slices: map[sliceName]*slice{}}
 	sets := o.runState() - 1
 	if err = r.groups(saved, 0, sets, r.slice); err == nil && o.kind == plan.Cumulate {

@@ -2,12 +2,16 @@ package window_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"testing"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/exec/window"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -68,7 +72,62 @@ func (g *bids) next(i int) (*vec.Batch, int64) {
 	return b, b.Stamps[vec.BatchRows-1]
 }
 
-func benchAgg(b *testing.B, w plan.Window, list string, keys []int, g *bids) {
+// saving makes an operator note its changes, and takes a checkpoint every so many batches.
+type saving struct {
+	op.Operator
+	every, n int
+	d        state.Delta
+	bytes    int
+	took     time.Duration
+}
+
+// Open implements op.Operator.
+func (s *saving) Open(c *op.Context, out op.Output) error {
+	cc := *c
+	cc.Saves = true
+	return s.Operator.Open(&cc, out)
+}
+
+// Watermark implements op.Operator.
+func (s *saving) Watermark(wm int64) error {
+	if err := s.Operator.Watermark(wm); err != nil {
+		return err
+	}
+	if s.n++; s.n%s.every > 0 {
+		return nil
+	}
+	s.d.Reset()
+	at := time.Now()
+	err := s.Operator.(op.Stateful).Freeze(&s.d)
+	s.took += time.Since(at)
+	s.bytes += s.d.Size()
+	return err
+}
+
+// BenchmarkSaves is what checkpoints cost: none, only noting what changes, and freezing it once for
+// 1000 batches (about 2 million rows).
+func BenchmarkSaves(b *testing.B) {
+	for _, w := range []plan.Window{{Kind: plan.Tumble, Size: 10_000}, {Kind: plan.Hop, Size: 10_000, Step: 2000},
+		{Kind: plan.Cumulate, Size: 10_000, Step: 2000}, {Kind: plan.Session, Size: 1000}} {
+		for _, every := range []int{0, math.MaxInt, 1000} {
+			name := map[int]string{0: "off", math.MaxInt: "noted", 1000: "frozen"}[every]
+			b.Run(fmt.Sprintf("%s/%s", w.Kind, name), func(b *testing.B) {
+				o := newBenchAgg(b, w, "COUNT(*); SUM(price)", []int{0})
+				g := newBids(500, 10_000, 100_000, true)
+				if every == 0 {
+					exectest.Bench(b, o, g.next)
+					return
+				}
+				s := &saving{Operator: o, every: every}
+				exectest.Bench(b, s, g.next)
+				b.ReportMetric(float64(s.bytes)/float64(max(1, s.n/every))/(1<<20), "MiB/freeze")
+				b.ReportMetric(float64(s.took.Milliseconds())/float64(max(1, s.n/every)), "ms/freeze")
+			})
+		}
+	}
+}
+
+func newBenchAgg(b *testing.B, w plan.Window, list string, keys []int) op.Operator {
 	c := exectest.Case{Schema: bidSchema}
 	aggs, err := c.Aggs(list, len(keys) > 0)
 	if err != nil {
@@ -80,7 +139,11 @@ func benchAgg(b *testing.B, w plan.Window, list string, keys []int, g *bids) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	exectest.Bench(b, o, g.next)
+	return o
+}
+
+func benchAgg(b *testing.B, w plan.Window, list string, keys []int, g *bids) {
+	exectest.Bench(b, newBenchAgg(b, w, list, keys), g.next)
 }
 
 // BenchmarkQ5w counts bids an auction in a hop of 10 s by 2 s.

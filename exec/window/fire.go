@@ -18,11 +18,17 @@ import (
 type levels struct {
 	list []int64
 	base int64 // the watermark before them
+	// near is the greatest stamp of batches that came near the end of a window and did not reach it.
+	near int64
 }
+
+// start forgets all levels; wm is the watermark from now on.
+func (l *levels) start(wm int64, list []int64) { l.base, l.near, l.list = wm, wm, list }
 
 // note keeps the stamps of the rows of b if one of them reaches due.
 func (l *levels) note(b *vec.Batch, rows []int32, due int64) {
-	if due == never || b.Stamps[rows[len(rows)-1]] < due {
+	if end := b.Stamps[rows[len(rows)-1]]; due == never || end < due {
+		l.near = max(l.near, end)
 		return
 	}
 	last := l.base
@@ -39,11 +45,15 @@ func (l *levels) note(b *vec.Batch, rows []int32, due int64) {
 
 // before returns the last level before the instant t.
 func (l *levels) before(t int64) int64 {
+	level := l.base
+	if l.near < t {
+		level = max(level, l.near)
+	}
 	i := sort.Search(len(l.list), func(i int) bool { return l.list[i] >= t })
 	if i > 0 {
-		return l.list[i-1]
+		level = max(level, l.list[i-1])
 	}
-	return l.base
+	return level
 }
 
 // passed forgets what wm has reached.

@@ -218,7 +218,8 @@ func appendHead(dst []byte, wm int64, l *levels, ahead *past) []byte {
 	if l == nil {
 		return le.AppendUint64(dst, 0)
 	}
-	dst = le.AppendUint32(dst, uint32(len(l.list)))
+	dst = le.AppendUint32(dst, uint32(1+len(l.list)))
+	dst = le.AppendUint64(dst, uint64(l.near))
 	for _, x := range l.list {
 		dst = le.AppendUint64(dst, uint64(x))
 	}

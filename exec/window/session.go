@@ -86,7 +86,7 @@ func newSession(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 		return nil, err
 	}
 	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, wm: vec.MinTime}
-	o.levels.base = vec.MinTime
+	o.levels.start(vec.MinTime, nil)
 	o.batch = vec.NewBatch(out)
 	return o, nil
 }

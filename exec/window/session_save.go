@@ -48,7 +48,8 @@ func (o *Session) Restore(saved state.Saved, heads [][]byte) error {
 	if err != nil {
 		return err
 	}
-	o.wm, o.levels.base, o.levels.list = p.wm, p.wm, p.levels
+	o.wm = p.wm
+	o.levels.start(p.wm, p.levels)
 	err = saved.Scan(0, func(_ int, key, value []byte) error { return o.keeper.Load(o.keys, key, value) })
 	o.count()
 	return err

@@ -175,7 +175,7 @@ func newSessionTVF(n *plan.WindowTVF, in, out types.Schema) (op.Operator, error)
 	agged := &plan.WindowAgg{Window: n.Window, Keys: n.Window.PartitionKeys}
 	o := &Session{n: agged, inS: in, set: agg.NewRows(in), gap: n.Window.Size, wm: vec.MinTime,
 		expand: &expander{columns: in.Len()}}
-	o.levels.base = vec.MinTime
+	o.levels.start(vec.MinTime, nil)
 	o.batch = vec.NewBatch(out)
 	return o, nil
 }

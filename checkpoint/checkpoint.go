@@ -31,6 +31,9 @@ type Manifest struct {
 	Savepoint bool   `json:"savepoint,omitempty"`
 	// Finished says that the job came to its end with this checkpoint.
 	Finished bool `json:"finished,omitempty"`
+	// MixedBooks says that the counters of the operators do not belong together any more: some began
+	// with a start from a checkpoint of another plan.
+	MixedBooks bool `json:"mixedBooks,omitempty"`
 	// Started is when the cut was made, by the clock of the machine.
 	Started time.Time `json:"started"`
 	// Program is the version of the program that wrote it.
@@ -104,8 +107,8 @@ type Split struct {
 	// Order is the split's number among those of its source, for ties.
 	Order int `json:"order"`
 	// Idle and Ended are the split's status.
-	Idle      bool  `json:"idle,omitempty"`
-	Ended     bool  `json:"ended,omitempty"`
+	Idle  bool `json:"idle,omitempty"`
+	Ended bool `json:"ended,omitempty"`
 }
 
 // Sink is output that was prepared and not committed when the checkpoint was taken.

@@ -343,6 +343,15 @@ func (a *matcher) dropped() {
 	}
 }
 
+// ChannelError says that rows on their way between operators have nowhere to go in the plan.
+type ChannelError struct{ Checkpoint *Manifest }
+
+// Error implements error.
+func (e *ChannelError) Error() string {
+	return fmt.Sprintf("%s holds rows on their way between operators that have changed since; start the old job "+
+		"once more, stop it with a savepoint, which holds none, and start from that, or start with --fresh", e.Checkpoint.title())
+}
+
 // channels checks that rows on their way find the way that they were on.
 func (a *matcher) channels() error {
 	for _, ch := range a.m.Channels {
@@ -354,8 +363,7 @@ func (a *matcher) channels() error {
 				slices.EqualFunc(ch.Schema.Fields, a.fps[from].Node.Schema.Fields, sameType)
 		}
 		if !ok {
-			return fmt.Errorf("%s holds rows on their way between operators that have changed since; start the old job "+
-				"once more, stop it with a savepoint, which holds none, and start from that, or start with --fresh", a.m.title())
+			return &ChannelError{a.m}
 		}
 	}
 	return nil

@@ -272,6 +272,8 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 	var prepare func(context.Context) (*job.CheckpointOptions, error)
 	rec, err := r.recovery(ctx, p, cfg)
 	if err == nil && rec != nil {
+		err = rec.fit(func() (*plan.Plan, error) { return r.twoPhases(st) })
+		p, run.Plan = rec.p, rec.p
 		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
 	}
 	var j *job.Supervisor
@@ -311,6 +313,27 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 		}
 	}()
 	return nil
+}
+
+// twoPhases plans a statement again, with aggregations in two phases wherever that is possible.
+func (r *scriptRun) twoPhases(st ast.Statement) (*plan.Plan, error) {
+	const key = "table.optimizer.agg-phase-strategy"
+	cfg := r.session.Config()
+	was, set := cfg.All()[key]
+	if err := cfg.Set(key, "TWO_PHASE"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		cfg.Reset(key)
+		if set {
+			_ = cfg.Set(key, was) // it was set before
+		}
+	}()
+	res, err := r.session.Execute(st)
+	if err != nil {
+		return nil, err
+	}
+	return res.Plan, nil
 }
 
 func (r *scriptRun) wait(run *Run) error {

@@ -50,6 +50,8 @@ type recovery struct {
 	tmp     bool // work is to be removed at the end
 	maxPar  int
 
+	from    *checkpoint.Manifest // of the first start
+	recover *checkpoint.Manifest
 	lineage string
 	snap    *checkpoint.Snapshot
 	starts  int
@@ -90,10 +92,55 @@ func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Con
 	if r.jobs++; r.jobs > 1 {
 		c.job = fmt.Sprintf("%s-%d", p.Name, r.jobs)
 	}
-	if err := c.open(ctx); err != nil {
+	if err = c.open(ctx); err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
+}
+
+// fit makes the plan one that the job can go on with: where it holds rows on their way between the
+// two phases of an aggregation, that aggregation has two phases again. again plans the statement
+// anew.
+func (c *recovery) fit(again func() (*plan.Plan, error)) error {
+	if c.from == nil {
+		return nil
+	}
+	_, err := c.match(c.from)
+	var channels *checkpoint.ChannelError
+	if !errors.As(err, &channels) {
+		return err
+	}
+	p, perr := again()
+	if perr != nil {
+		return perr
+	}
+	was, prints := c.p, c.prints
+	c.p, c.prints = p, plan.Fingerprints(p)
+	if _, err2 := c.match(c.from); err2 != nil {
+		c.p, c.prints = was, prints
+		return err
+	}
+	return nil
+}
+
+// match finds what becomes of the state of m in the plan.
+func (c *recovery) match(m *checkpoint.Manifest) (*checkpoint.Report, error) {
+	if m.MaxParallelism != c.maxPar {
+		return nil, fmt.Errorf("'pipeline.max-parallelism' is %d, but checkpoint %d was written with %d, which its key groups follow from; "+
+			"SET 'pipeline.max-parallelism' = '%d', or start with --fresh", c.maxPar, m.ID, m.MaxParallelism, m.MaxParallelism)
+	}
+	states, err := job.States(c.p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := checkpoint.Match(m, c.prints, states)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.Dropped(c.o.AllowDropped)
 }
 
 // open opens the places of checkpoints and savepoints and takes the job's lock.
@@ -172,13 +219,11 @@ func (c *recovery) close() error {
 // prepare says what a start of the job goes on from.
 func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) {
 	c.starts++
-	from, recover, err := c.choose(ctx)
-	if err != nil {
-		return nil, err
-	}
-	states, err := job.States(c.p)
-	if err != nil {
-		return nil, err
+	from, recover, err := c.from, c.recover, error(nil)
+	if c.starts > 1 {
+		if from, recover, err = c.again(ctx); err != nil {
+			return nil, err
+		}
 	}
 	o := &job.CheckpointOptions{Coordinator: c.o.Coordinator, Repo: c.repo, Job: c.job, Lineage: c.lineage, From: from, Recover: recover,
 		Fingerprints: c.prints, WorkDir: filepath.Join(c.work, fmt.Sprint(c.starts)), Program: version.String(),
@@ -190,16 +235,10 @@ func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) 
 	if from == nil {
 		return o, nil
 	}
-	if from.MaxParallelism != c.maxPar {
-		return nil, fmt.Errorf("'pipeline.max-parallelism' is %d, but checkpoint %d was written with %d, which its key groups follow from; "+
-			"SET 'pipeline.max-parallelism' = '%d', or start with --fresh", c.maxPar, from.ID, from.MaxParallelism, from.MaxParallelism)
-	}
-	if c.report, err = checkpoint.Match(from, c.prints, states); err != nil {
+	if c.report, err = c.match(from); err != nil {
 		return nil, err
 	}
-	if err := c.report.Dropped(c.o.AllowDropped); err != nil {
-		return nil, err
-	}
+	o.MixedBooks = !c.report.Same
 	o.Operators, o.Nodes = map[int]*checkpoint.Operator{}, map[int]*plan.Node{}
 	for node, m := range c.report.Taken() {
 		o.Operators[node] = m
@@ -208,15 +247,12 @@ func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) 
 	return o, nil
 }
 
-// choose finds the checkpoint to go on from, nil for none, and the one whose output may not have
-// been committed.
-func (c *recovery) choose(ctx context.Context) (from, recover *checkpoint.Manifest, err error) {
-	if c.starts > 1 {
-		return c.again(ctx)
-	}
+// begin finds the checkpoint that the first start goes on from, nil for none, and the one whose
+// output may not have been committed.
+func (c *recovery) begin(ctx context.Context) error {
 	newest, damage, err := c.repo.Newest(ctx)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	switch {
 	case c.ro.Fresh:
@@ -230,28 +266,28 @@ func (c *recovery) choose(ctx context.Context) (from, recover *checkpoint.Manife
 			location = c.e.resolve(location)
 		}
 		if c.snap, err = checkpoint.OpenSavepoint(ctx, location, c.given); err != nil {
-			return nil, nil, err
+			return err
 		}
 		c.repo.From(c.snap)
-		from = c.snap.Manifest
-		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(from.Started))
+		c.from = c.snap.Manifest
+		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started))
 	case len(damage) > 0:
-		return nil, nil, damage[0]
+		return damage[0]
 	case newest == nil:
 		c.how = "starts for the first time"
 	case newest.Finished:
 		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
-		recover = newest
+		c.recover = newest
 	default:
 		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started))
-		c.lineage = newest.Lineage
-		return newest, newest, nil
+		c.lineage, c.from, c.recover = newest.Lineage, newest, newest
+		return nil
 	}
 	c.lineage, err = c.repo.NewLineage(ctx)
-	return from, recover, err
+	return err
 }
 
-// again is choose for a job that has failed: its newest checkpoint, or what it began with.
+// again is begin for a job that has failed: its newest checkpoint, or what it began with.
 func (c *recovery) again(ctx context.Context) (from, recover *checkpoint.Manifest, err error) {
 	newest, damage, err := c.repo.Newest(ctx)
 	switch {

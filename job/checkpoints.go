@@ -29,6 +29,8 @@ type CheckpointOptions struct {
 	From      *checkpoint.Manifest
 	Operators map[int]*checkpoint.Operator
 	Nodes     map[int]*plan.Node
+	// MixedBooks says that From is of another plan, so that the books of nodes do not belong together.
+	MixedBooks bool
 	// Recover is the checkpoint whose output may not have been committed: From, or the last one of
 	// a run that had come to its end. nil: none.
 	Recover *checkpoint.Manifest
@@ -226,7 +228,7 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 		}
 	}
 	m := &checkpoint.Manifest{Version: checkpoint.FormatVersion, Job: c.o.Job, Lineage: c.o.Lineage, ID: k.id,
-		Finished: finished, Started: k.started, Program: c.o.Program,
+		Finished: finished, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
 		Parallelism: c.j.o.Parallelism, MaxParallelism: c.j.o.MaxParallelism,
 		Files: c.files, Tail: slices.Clone(c.tail)}
 	k.mu.Lock()
@@ -259,6 +261,11 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 	}
 	m.Segments = c.segments.files(paths)
 	return m, paths, nil
+}
+
+// mixed reports whether the books of the nodes do not belong together.
+func (c *checkpoints) mixed() bool {
+	return c.o.MixedBooks || c.o.From != nil && c.o.From.MixedBooks
 }
 
 // describe writes the operators and sources of a manifest.

@@ -69,11 +69,30 @@ func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format
 			books.RowsIn.Add(1)
 			books.Drop(op.DropDeadLetter, 1)
 		}
-		return d.put(t, l, fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
+		err := fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
 			"dead-letter output ('dead-letter.path' = 'folder/') or the format's ignore-parse-errors",
-			place(b.Origin, b.Pos), t.Name, b.Err, excerpt(b.Bytes)))
+			place(b.Origin, b.Pos), t.Name, b.Err, excerpt(b.Bytes))
+		if b.Origin != nil {
+			err = &recordError{err, place(b.Origin, b.Pos)}
+		}
+		return d.put(t, l, err)
 	}
 }
+
+// recordError is a record that could not be decoded, when the job stops for it.
+type recordError struct {
+	err error
+	at  string
+}
+
+// Error implements error.
+func (e *recordError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *recordError) Unwrap() error { return e.err }
+
+// SourcePosition implements checkpoint.Positioned.
+func (e *recordError) SourcePosition() string { return e.at }
 
 // row returns the handling of rows that an operator cannot use, for op.Context.BadRow.
 // Rows of a source, as they were decoded, are given with the bytes of their record; for rows of
@@ -143,6 +162,14 @@ func (e *RowError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RowError) Unwrap() error { return e.Err }
+
+// SourcePosition names the record for checkpoint.Positioned.
+func (e *RowError) SourcePosition() string {
+	if e.At == nil || e.Origin == nil {
+		return ""
+	}
+	return place(e.Origin, *e.At)
+}
 
 func (l *deadLetter) at(o *vec.Origin, pos int64) {
 	if o != nil {

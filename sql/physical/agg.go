@@ -44,7 +44,7 @@ const autoTwoPhase = true
 // twoPhase reports whether an aggregation over in is done in two steps.
 func (b *builder) twoPhase(in *node, keys []int, aggs []plan.AggCall) bool {
 	strategy := b.cfg.Enum("table.optimizer.agg-phase-strategy")
-	if strategy == "ONE_PHASE" || strategy == "AUTO" && !autoTwoPhase || b.par < 2 ||
+	if strategy == "ONE_PHASE" || strategy == "AUTO" && (!autoTwoPhase || b.par < 2) ||
 		in.single || !in.Mode.IsInsertOnly() || in.part != nil && subset(in.part, keys) {
 		return false
 	}

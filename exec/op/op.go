@@ -135,6 +135,10 @@ type Context struct {
 	BatchMode bool
 	// Saves says that checkpoints are taken, so that Stateful operators must note what changes.
 	Saves bool
+	// Budget counts the memory that state takes, Spill is what tables that may be larger than memory
+	// spill to (state.Keeper.Spill). Both may be nil.
+	Budget *state.Budget
+	Spill  *state.Spill
 }
 
 // CheckGroup panics where a key group is not one that the subtask owns: its entries would be lost

@@ -163,6 +163,10 @@ func (in *inbox) close() {
 	in.space.Broadcast()
 }
 
+// poolBatches is how many batches an edge keeps for reuse: what is on its way when a receiver gets
+// its turn only every 10 ms, as all do where subtasks are more than cores.
+const poolBatches = 64
+
 // batchPool recycles the batches of one edge.
 type batchPool struct {
 	schema types.Schema
@@ -195,7 +199,7 @@ func (p *batchPool) put(b *vec.Batch) {
 		b.Pos = nil
 	}
 	p.mu.Lock()
-	if len(p.free) < 16 {
+	if len(p.free) < poolBatches {
 		p.free = append(p.free, b)
 	}
 	p.mu.Unlock()

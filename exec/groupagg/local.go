@@ -30,6 +30,7 @@ type Local struct {
 	since int64 // when the oldest row came, processing time
 	ids   []uint32
 	limit int // keys to hold at most
+	step  int // about how many new keys a batch may bring
 	held  int // rows since the last time
 }
 
@@ -64,6 +65,7 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
+	before := o.st.R.Len()
 	o.lookup(b)
 	o.useRows()
 	o.apply(b, o.rows, o.recs, nil)
@@ -74,7 +76,9 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 		o.since = o.ctx.Now()
 	}
 	o.held += len(o.rows)
-	if n := o.st.R.Len(); n >= o.limit {
+	n := o.st.R.Len()
+	o.step = max(n-before, o.step-o.step/8)
+	if n+o.step > o.limit { // a table beyond its limit moves, and loses its memory when it is emptied
 		if o.held < localGain*n && o.limit < localKeys {
 			o.limit = localKeys
 			o.st.T.Expect(o.limit)

@@ -54,9 +54,9 @@ class PeakMemory:
 class Tidemark:
     name = "tidemark"
 
-    def __init__(self, data_dir, binary=None):
-        self.binary = binary or os.path.join(data_dir, "tidemark")
-        self.tmp = os.path.join(data_dir, "tmp")
+    def __init__(self, data_dir, binary=None, tmp="tmp"):
+        self.data_dir, self.binary = data_dir, binary or os.path.join(data_dir, "tidemark")
+        self.tmp = os.path.join(data_dir, tmp)
         os.makedirs(self.tmp, exist_ok=True)
         if not binary:
             subprocess.run(["go", "build", "-o", self.binary, "./cmd/tidemark"], cwd=ROOT, check=True)

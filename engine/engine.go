@@ -275,6 +275,18 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 		err = rec.fit(func() (*plan.Plan, error) { return r.twoPhases(st) })
 		p, run.Plan = rec.p, rec.p
 		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
+		o.StateMemory = rec.o.StateMemory
+	}
+	if _, set := cfg.All()[checkpoint.KeyStateMemory]; err == nil && rec == nil && set && !p.Batch {
+		// Without checkpoints state still may be larger than memory.
+		var dir string
+		if dir, err = os.MkdirTemp(cfg.All()["io.tmp.dirs"], "tidemark-"); err == nil {
+			run.closed = func() error { return os.RemoveAll(dir) }
+			o.StateMemory = cfg.Size(checkpoint.KeyStateMemory)
+			prepare = func(context.Context) (*job.CheckpointOptions, error) {
+				return &job.CheckpointOptions{WorkDir: dir, StoreMemory: o.StateMemory / 4}, nil
+			}
+		}
 	}
 	var j *job.Supervisor
 	if err == nil {
@@ -283,7 +295,10 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 	if err != nil {
 		close(started)
 		if rec != nil {
-			err = errors.Join(err, rec.close())
+			run.closed = rec.close
+		}
+		if run.closed != nil {
+			err = errors.Join(err, run.closed())
 		}
 		return err
 	}

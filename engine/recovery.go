@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-stream/tidemark/internal/version"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/object"
+	"github.com/tidemark-stream/tidemark/object/s3"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 )
@@ -21,7 +22,10 @@ import (
 // set, below the folder of the script.
 const DefaultCheckpoints = "tidemark-checkpoints"
 
-func init() { catalog.Declare(checkpoint.Specs()) }
+func init() {
+	catalog.Declare(checkpoint.Specs())
+	catalog.Declare(s3.Options)
+}
 
 // RecoveryOptions say what jobs start from.
 type RecoveryOptions struct {

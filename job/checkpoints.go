@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
@@ -44,17 +43,6 @@ type CheckpointOptions struct {
 	WorkDir string
 }
 
-const (
-	// tailMax is how many bytes of changes a checkpoint holds itself before they go to files of the
-	// LSM: small checkpoints are one object.
-	tailMax = 1 << 20
-	// dirtyMax is how many bytes of changes the operators of one subtask may hold before they are
-	// written down between two cuts; it bounds the pause of the next.
-	dirtyMax = 16 << 20
-	// queueMax is how many bytes of changes may wait for the store.
-	queueMax = 64 << 20
-)
-
 // checkpoints is what a job needs to take them.
 type checkpoints struct {
 	j *Job
@@ -68,26 +56,12 @@ type checkpoints struct {
 	again     bool       // the files of the last cut were perhaps not written
 	segments  *segments
 
-	mu      sync.Mutex
-	room    *sync.Cond
-	changes []stateChange // not yet in the store; guarded by mu
-	queued  int           // their bytes
-
-	tail      []checkpoint.Tail // since the files of the store were written
-	tailBytes int
-	files     []checkpoint.File // of the store, as the newest manifest has them
-}
-
-// stateChange is changes of one operator that come before cut.
-type stateChange struct {
-	cut     int64
-	op      uint16
-	changes []byte
+	changes *changes
+	files   []checkpoint.File // of the store, as the newest manifest has them
 }
 
 func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	c := &checkpoints{j: j, o: o, ids: map[int]uint16{}, operators: o.Operators, nodes: o.Nodes}
-	c.room = sync.NewCond(&c.mu)
 	next := uint16(1)
 	if o.From != nil {
 		for _, m := range o.From.Operators {
@@ -107,6 +81,7 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	if c.store, err = openStore(j.ctx, o); err != nil {
 		return nil, err
 	}
+	c.changes = newChanges(c.store, o.Repo == nil)
 	if o.From == nil {
 		return c, nil
 	}
@@ -115,11 +90,10 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 		if err := c.store.Apply(t.Operator, t.Changes); err != nil {
 			return nil, fmt.Errorf("checkpoint %d: %w", o.From.ID, err)
 		}
+		c.changes.tail = append(c.changes.tail, stateChange{op: t.Operator, changes: t.Changes})
+		c.changes.size += len(t.Changes)
 	}
-	c.tail = o.From.Tail
-	for _, t := range c.tail {
-		c.tailBytes += len(t.Changes)
-	}
+	c.changes.applied = len(c.changes.tail)
 	kept := map[uint16]bool{}
 	for _, id := range c.ids {
 		kept[id] = true
@@ -134,95 +108,20 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	return c, nil
 }
 
-// add takes changes that come before a cut. It waits while the store is far behind, but never while
-// a cut is being taken.
-func (c *checkpoints) add(cut int64, node int, changes []byte) {
-	if len(changes) == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for c.queued > queueMax && c.j.cutting.Load() == nil && c.j.ctx.Err() == nil {
-		c.room.Wait()
-	}
-	c.changes = append(c.changes, stateChange{cut, c.ids[node], changes})
-	c.queued += len(changes)
-}
-
-// wake lets those go that wait for room.
-func (c *checkpoints) wake() {
-	c.mu.Lock()
-	c.room.Broadcast()
-	c.mu.Unlock()
-}
-
-// settle moves the changes up to a cut to the tail, and into the store.
-func (c *checkpoints) settle(cut int64) error {
-	c.mu.Lock()
-	var took []stateChange
-	kept := c.changes[:0]
-	for _, x := range c.changes {
-		if x.cut <= cut {
-			took = append(took, x)
-			c.queued -= len(x.changes)
-		} else {
-			kept = append(kept, x)
-		}
-	}
-	clear(c.changes[len(kept):])
-	c.changes = kept
-	c.room.Broadcast()
-	c.mu.Unlock()
-	for _, x := range took {
-		if err := c.store.Apply(x.op, x.changes); err != nil {
-			return err
-		}
-		c.tail = append(c.tail, checkpoint.Tail{Operator: x.op, Changes: x.changes})
-		c.tailBytes += len(x.changes)
-	}
-	return nil
-}
-
-// early writes down what the operators of s have changed, when it has become much.
-func (s *subtask) early() error {
-	c := s.j.checkpoints
-	if c == nil {
-		return nil
-	}
-	var n int
-	for _, r := range s.order {
-		if st, ok := r.op.(op.Stateful); ok && r.open > 0 {
-			n += st.Dirty()
-		}
-	}
-	if n < dirtyMax {
-		return nil
-	}
-	next := int64(1)
-	if s.lastCut != nil {
-		next = s.lastCut.id + 1
-	}
-	for _, r := range s.order {
-		if st, ok := r.op.(op.Stateful); ok && r.open > 0 {
-			changes, err := r.changes(st)
-			if err != nil {
-				return err
-			}
-			c.add(next, r.node.ID, changes)
-		}
-	}
-	return nil
-}
-
 // manifest puts a checkpoint together from what the subtasks wrote down. It returns the files that
 // it names, by object name; with whole all of them are at hand.
 func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool) (*checkpoint.Manifest, map[string]string, error) {
-	if err := c.settle(k.id); err != nil {
-		return nil, nil, fmt.Errorf("state: %w", err)
+	defer c.changes.hold(noLimit)
+	if err := c.changes.settle(k.id); err != nil {
+		return nil, nil, err
 	}
 	paths := map[string]string{}
-	if c.tailBytes > tailMax || whole || c.again {
-		c.again = true
+	tail, small := c.changes.tails()
+	if !small || whole || c.again {
+		c.again, tail = true, nil
+		if err := c.changes.whole(); err != nil {
+			return nil, nil, err
+		}
 		if err := c.cutStore(ctx, paths); err != nil {
 			return nil, nil, fmt.Errorf("state: %w", err)
 		}
@@ -230,7 +129,7 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 	m := &checkpoint.Manifest{Version: checkpoint.FormatVersion, Job: c.o.Job, Lineage: c.o.Lineage, ID: k.id,
 		Finished: finished, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
 		Parallelism: c.j.o.Parallelism, MaxParallelism: c.j.o.MaxParallelism,
-		Files: c.files, Tail: slices.Clone(c.tail)}
+		Files: c.files, Tail: tail}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	c.describe(m, &k.got)

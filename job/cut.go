@@ -122,12 +122,15 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 	for _, t := range j.tasks {
 		for _, s := range t.subtasks {
 			if !k.alive[s] {
-				c.add(s.endedOps())
+				c.add(s.endedPart())
 			}
 		}
 	}
 	k.now = c
 	k.mu.Unlock()
+	// What changes after this cut waits until its files are linked.
+	j.checkpoints.changes.hold(id)
+	j.checkpoints.changes.rush(true)
 	j.cutting.Store(c)
 	for _, t := range j.tasks {
 		for _, s := range t.subtasks {
@@ -148,9 +151,11 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 			s.in.lift(false)
 		}
 	}
+	j.checkpoints.changes.rush(false)
 	if err != nil {
 		c.abandon()
 		c.release()
+		j.checkpoints.changes.hold(noLimit)
 		return nil, err
 	}
 	c.got.pause = time.Since(c.started)
@@ -168,14 +173,15 @@ func (c *cut) release() {
 func (c *cut) wait(ctx context.Context, b *barrier) error {
 	select {
 	case <-b.open:
-		return nil
+		// Subtasks that failed have left it: what the others wrote down is not a cut then.
+		return context.Cause(ctx)
 	case <-ctx.Done():
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		for s := range b.left {
 			return fmt.Errorf("subtask %d of %q does not come to the end of its batch: %w", s.index, s.label(), context.Cause(ctx))
 		}
-		return nil
+		return context.Cause(ctx)
 	}
 }
 
@@ -224,7 +230,7 @@ func (k *cutter) leaves(s *subtask) {
 		}
 		if c == k.now {
 			// It ended within the cut's time, before it was parked: its part is that it has ended.
-			c.add(s.endedOps())
+			c.add(s.endedPart())
 		}
 		c.parked.arrive(s)
 		c.frozen.arrive(s)
@@ -314,17 +320,29 @@ func (s *subtask) freeze() (frozen, error) {
 		if !ok || r.open == 0 {
 			continue
 		}
-		changes, err := r.changes(st)
-		if err != nil {
+		if err := r.handOn(st, s.lastCut.id); err != nil {
 			return f, err
 		}
-		s.j.checkpoints.add(s.lastCut.id, r.node.ID, changes)
 		head, err := st.Head(nil)
 		if err != nil {
 			return f, fmt.Errorf("operator %s: %w", r.node.Label, err)
 		}
 		f.ops = append(f.ops, frozenOp{node: r.node.ID, subtask: s.index, head: head, stateful: true})
 	}
+	s.freezeSources(&f)
+	return f, s.freezeChannels(&f)
+}
+
+// endedPart is the part of a subtask that has come to its end, or has failed, in which case nobody
+// wants it: also where its sources ended, so that they are not read again.
+func (s *subtask) endedPart() frozen {
+	f := s.endedOps()
+	s.freezeSources(&f)
+	return f
+}
+
+// freezeSources writes down where the sources stand.
+func (s *subtask) freezeSources(f *frozen) {
 	for _, src := range s.sources {
 		x, unread := src.freeze()
 		f.sources = append(f.sources, x)
@@ -333,15 +351,6 @@ func (s *subtask) freeze() (frozen, error) {
 	for _, v := range s.values {
 		f.ops = append(f.ops, frozenOp{node: v.node, ended: v.done})
 	}
-	return f, s.freezeChannels(&f)
-}
-
-// changes returns what changed in the states of an operator and was not handed on yet.
-func (r *opRun) changes(st op.Stateful) ([]byte, error) {
-	if err := st.Freeze(&r.delta); err != nil {
-		return nil, fmt.Errorf("operator %s: %w", r.node.Label, err)
-	}
-	return r.delta.Take(), nil
 }
 
 // endedOps begins the subtask's part: its books, and the operators that have come to their end.

@@ -170,6 +170,7 @@ func (d *driver) doCut(a checkpoint.Action) {
 		c, err := d.takeCut(ctx, a)
 		d.post(func() []checkpoint.Action {
 			if err != nil {
+				d.c.changes.hold(noLimit)
 				d.failed(err)
 				return d.co.CutFailed(d.now(), a.ID, err)
 			}
@@ -383,11 +384,9 @@ func (j *Job) freezeEnded(c *cut) error {
 				if !ok {
 					continue
 				}
-				changes, err := r.changes(st)
-				if err != nil {
+				if err := r.handOn(st, c.id); err != nil {
 					return err
 				}
-				j.checkpoints.add(c.id, r.node.ID, changes)
 			}
 		}
 	}

@@ -221,7 +221,13 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 
 // context makes what an operator may use.
 func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context {
-	return &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
+	c := &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
-		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil)}
+		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil), Budget: j.budget}
+	if k := j.checkpoints; k != nil {
+		lo, hi := state.Groups(s.index, j.o.MaxParallelism, s.task.par)
+		c.Spill = state.NewSpill(j.budget, k.store, state.SpillOptions{Operator: k.ids[n.ID], Lo: lo, Hi: hi,
+			Stored: k.operators[n.ID] != nil})
+	}
+	return c
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -52,8 +53,12 @@ type Options struct {
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64
-	// Checkpoints says where checkpoints go; nil: none are taken.
+	// Checkpoints says where checkpoints go; nil: none are taken. One without a Repo only has a
+	// WorkDir for state that is larger than StateMemory.
 	Checkpoints *CheckpointOptions
+	// StateMemory is how much memory state may take before it goes to disk, where there are
+	// Checkpoints; 0: no bound.
+	StateMemory int64
 	// Warn takes messages for the user that are not errors.
 	Warn func(msg string)
 }
@@ -117,8 +122,9 @@ type Job struct {
 	cutter      cutter
 	cutting     atomic.Pointer[cut] // what subtasks are to take part in
 	driver      *driver
-	pausing     atomic.Bool // sources do not read, for the sake of a savepoint
-	draining    atomic.Bool // when the job is stopped, the end of time is sent through it
+	budget      *state.Budget // nil: memory for state has no bound
+	pausing     atomic.Bool   // sources do not read, for the sake of a savepoint
+	draining    atomic.Bool   // when the job is stopped, the end of time is sent through it
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -168,6 +174,9 @@ func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
 	j.dead = newDeadLetters(j)
 	var err error
 	if o.Checkpoints != nil {
+		if o.StateMemory > 0 {
+			j.budget = state.NewBudget(o.StateMemory)
+		}
 		j.checkpoints, err = newCheckpoints(j, *o.Checkpoints)
 	}
 	if err == nil {
@@ -196,6 +205,9 @@ func (j *Job) open() error {
 	}
 	c := j.checkpoints
 	if c == nil {
+		return nil
+	}
+	if c.o.Repo == nil {
 		return nil
 	}
 	j.driver = newDriver(j)
@@ -239,14 +251,14 @@ func (j *Job) openSinks() error {
 
 // sealed is where exactly-once sinks seal their output.
 func (j *Job) sealed() connector.Segments {
-	if j.checkpoints == nil {
+	if j.checkpoints == nil || j.checkpoints.o.Repo == nil {
 		return nil
 	}
 	return j.checkpoints.segments
 }
 
 func (j *Job) jobName() string {
-	if j.checkpoints == nil {
+	if j.sealed() == nil {
 		return j.p.Name
 	}
 	return j.checkpoints.o.Job
@@ -283,7 +295,18 @@ func (j *Job) run() {
 		}
 	}
 	stopEpochs := make(chan struct{})
-	var side sync.WaitGroup
+	var side, keep sync.WaitGroup
+	if c := j.checkpoints; c != nil {
+		keep.Add(1)
+		go func() {
+			defer keep.Done()
+			j.guard(func() {
+				if err := c.changes.run(); err != nil {
+					j.cancel(err)
+				}
+			})
+		}()
+	}
 	side.Add(1)
 	go func() {
 		defer side.Done()
@@ -303,6 +326,9 @@ func (j *Job) run() {
 	}
 	go func() {
 		<-j.ctx.Done()
+		if j.checkpoints != nil {
+			j.checkpoints.changes.rush(true)
+		}
 		for _, t := range j.tasks {
 			for _, s := range t.subtasks {
 				s.in.close()
@@ -331,6 +357,10 @@ func (j *Job) run() {
 		}
 		j.cancel(errStopped)
 		side.Wait()
+		if j.checkpoints != nil {
+			j.checkpoints.changes.close()
+			keep.Wait()
+		}
 		j.finish(err)
 	}()
 }
@@ -459,7 +489,7 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 		s.mu.Lock()
 		s.pending = s.pending[1:]
 		s.mu.Unlock()
-		if j.checkpoints != nil {
+		if j.driver != nil {
 			j.checkpoints.segments.committed(p.cs)
 		}
 	}

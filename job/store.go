@@ -59,7 +59,7 @@ func (c *checkpoints) cutStore(ctx context.Context, paths map[string]string) err
 		return err
 	}
 	c.lastCut = k
-	c.files, c.tail, c.tailBytes = nil, nil, 0
+	c.files = nil
 	for _, f := range k.Files {
 		c.files = append(c.files, checkpoint.File{Name: f.Name, Object: f.Object, Size: f.Size, Sum: f.Sum, Of: "state"})
 		paths[f.Object] = f.Path

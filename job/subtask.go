@@ -39,6 +39,7 @@ type subtask struct {
 	first    []func() error       // to be done before anything else: rows that a checkpoint holds
 	msgs     []message            // taken from in and not delivered
 	lastCut  *cut                 // the last one that the subtask took part in
+	hurried  bool                 // changes of state go to the store at once
 	wake     []reflect.SelectCase // the splits of sources may have data, see wait
 	alarm    *time.Timer
 	cmds     commands // run between batches
@@ -164,6 +165,7 @@ type opRun struct {
 	total  int
 	passed int64 // the last epoch that went on
 	delta  state.Delta
+	spill  *state.Spill // nil: the operator's state stays in memory
 	// endedBefore says that the job goes on from a checkpoint in which the operator had ended.
 	endedBefore bool
 }
@@ -230,11 +232,7 @@ func (r *opRun) end(input, ch int) error {
 		}
 	}
 	// What comes last belongs to the next cut: the subtask has no part in it.
-	next := int64(1)
-	if c := r.s.lastCut; c != nil {
-		next = c.id + 1
-	}
-	if err := r.prepare(next); err != nil {
+	if err := r.prepare(r.s.nextCut()); err != nil {
 		return err
 	}
 	if _, ok := r.node.Op.(*plan.Sink); ok {
@@ -267,7 +265,7 @@ func (r *opRun) pass() error {
 		}
 	}
 	// With checkpoints it is their cuts that end epochs.
-	if r.s.j.checkpoints == nil {
+	if r.s.j.driver == nil {
 		if err := r.prepare(id); err != nil {
 			return err
 		}
@@ -318,7 +316,9 @@ func (s *subtask) openOperators() error {
 		count[k]++
 	}
 	for _, r := range s.order {
-		if err := r.op.Open(s.j.context(s, r.node, r.books), r.out); err != nil {
+		c := s.j.context(s, r.node, r.books)
+		r.spill = c.Spill
+		if err := r.op.Open(c, r.out); err != nil {
 			return fmt.Errorf("operator %s: %w", r.node.Label, err)
 		}
 	}

@@ -29,8 +29,9 @@ func (s *Spill) Between() {
 	}
 }
 
-// NeedsFreeze says that records should go and cannot, because they changed since the operator was
-// last frozen.
+// NeedsFreeze says that the operator should be frozen before the next checkpoint: records should go
+// and cannot, because they changed since they were frozen last; or so many changed that freezing
+// them at once would take a large part of the budget.
 func (s *Spill) NeedsFreeze() bool {
 	if s == nil || s.budget == nil {
 		return false
@@ -40,8 +41,15 @@ func (s *Spill) NeedsFreeze() bool {
 		dirty += int64(sp.t.Dirty()) * int64(sp.t.stride) * 8
 		held += sp.held
 	}
-	return s.stuck && dirty > 0 && s.applied.Load() == s.epoch-1 || dirty > max(held/32, 1<<16) && held > s.budget.limit/16
+	if s.stuck && !s.Pending() {
+		return dirty > 0
+	}
+	// All operators together may have dirtyShare of the budget.
+	share := float64(held) / float64(max(s.budget.spillable.Load(), held, 1))
+	return dirty > max(int64(share*float64(s.budget.limit/dirtyShare)), 1<<16)
 }
+
+const dirtyShare = 32
 
 // Pending says that frozen changes have not been applied to the store yet.
 func (s *Spill) Pending() bool { return s.applied.Load() < s.epoch-1 }

@@ -245,6 +245,34 @@ func TestTable_UpsertFrom(t *testing.T) {
 	}
 }
 
+// TestTable_ReusedChunks: what a chunk held before is not taken for records.
+func TestTable_ReusedChunks(t *testing.T) {
+	mem := NewMemory()
+	l := NewLayout([]types.Type{types.BigIntType}, false)
+	for _, init := range [][]uint64{{}, {0, 0}, {0}, {0, 0, 0}, {0, 0}} { // records of 2 to 5 words
+		tab, enc := NewTable(mem, l, init), NewEncoder(l)
+		v, recs := vec.New(types.BigIntType, 1000), make([]uint32, 1000)
+		const n = 3 * chunkWords / 3
+		for k := 0; k < n; k += len(recs) {
+			for i := range recs {
+				v.I64[i] = int64(k + i)
+			}
+			enc.Encode([]*vec.Vec{v}, upTo(len(recs)), nil)
+			tab.Upsert(enc, nil, recs)
+		}
+		got, ids := 0, make([]uint32, 512)
+		var c Cursor
+		for list := tab.Scan(&c, ids); len(list) > 0; list = tab.Scan(&c, ids) {
+			got += len(list)
+		}
+		if got != tab.Len() {
+			t.Fatalf("records of %d words: %d scanned, %d are there", tab.Stride(), got, tab.Len())
+		}
+		tab.Release()
+	}
+	mem.Close()
+}
+
 // TestHash_Frozen fails when the hash changes, which would send stored keys to other groups.
 func TestHash_Frozen(t *testing.T) {
 	ts := []types.Type{types.BigIntType, types.StringType}

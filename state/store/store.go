@@ -305,11 +305,57 @@ func (s *Store) Get(dst []byte, op uint16, st, group int, key []byte) ([]byte, b
 	return dst, true, s.wrap(closer.Close())
 }
 
-// Lookup implements state.Cold.
+// Lookup implements state.Cold. Many keys are looked for by several goroutines, as each may wait for
+// the disk; found is called by that of the caller only.
 func (s *Store) Lookup(keys [][]byte, found func(i int, value []byte) error) error {
 	if err := s.broken(); err != nil {
 		return err
 	}
+	n := min(runtime.GOMAXPROCS(0), len(keys)/lookupKeys)
+	if n <= 1 {
+		return s.lookup(keys, 0, found)
+	}
+	type part struct {
+		ends, at []int // end of each value in values, and its key
+		values   []byte
+		err      error
+	}
+	parts := make([]part, n)
+	var wg sync.WaitGroup
+	for w := range parts {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			p := &parts[w]
+			lo, hi := w*len(keys)/n, (w+1)*len(keys)/n
+			p.err = s.lookup(keys[lo:hi], lo, func(i int, value []byte) error {
+				p.values = append(p.values, value...)
+				p.ends, p.at = append(p.ends, len(p.values)), append(p.at, i)
+				return nil
+			})
+		}()
+	}
+	wg.Wait()
+	for _, p := range parts {
+		if p.err != nil {
+			return p.err
+		}
+		from := 0
+		for k, i := range p.at {
+			if err := found(i, p.values[from:p.ends[k]]); err != nil {
+				return err
+			}
+			from = p.ends[k]
+		}
+	}
+	return nil
+}
+
+// lookupKeys is from how many keys on a goroutine of their own is worth it.
+const lookupKeys = 128
+
+// lookup looks for keys, the first of which is number base.
+func (s *Store) lookup(keys [][]byte, base int, found func(i int, value []byte) error) error {
 	it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
 		return s.wrap(err)
@@ -325,7 +371,7 @@ func (s *Store) Lookup(keys [][]byte, found func(i int, value []byte) error) err
 		var v []byte
 		if v, err = it.ValueAndErr(); err == nil {
 			hits++
-			err = found(i, v)
+			err = found(base+i, v)
 		}
 		if err != nil {
 			break

@@ -73,7 +73,7 @@ type keyed struct {
 	recs    []uint32
 	row     []byte
 	batch   *vec.Batch
-	sweep   state.Cursor
+	sweep   state.SweepCursor
 	came    int // keys that are new, or were used after they had expired, since the last expire
 	ids     [64]uint32
 }
@@ -91,7 +91,7 @@ func newKeyed(keys []int, ttlMs int64, in, out types.Schema) keyed {
 // Open implements op.Operator.
 func (o *keyed) Open(c *op.Context, out op.Output) error {
 	o.ctx, o.out = c, out
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	ts := make([]types.Type, len(o.keys))
 	for i, k := range o.keys {
 		ts[i] = o.in.Fields[k].Type.WithoutAttr()
@@ -100,6 +100,7 @@ func (o *keyed) Open(c *op.Context, out op.Output) error {
 	o.enc, o.t, o.blob = state.NewEncoder(l), state.NewTable(o.mem, l, []uint64{0, 0}), state.NewBlob(o.mem)
 	if c.Saves {
 		o.t.TrackTouched()
+		o.keeper().Spill(o.t, c.Spill)
 	}
 	o.keyCols = make([]*vec.Vec, len(o.keys))
 	return nil
@@ -167,8 +168,12 @@ func (o *keyed) emit(kind types.RowKind, row []byte, stamp int64) {
 // end sends the batch and forgets the keys without rows.
 func (o *keyed) end() error {
 	for _, r := range o.recs {
-		if w := o.t.At(r); state.Live(w) && w[o.t.Base()+refAt] == 0 {
+		switch w := o.t.At(r); {
+		case !state.Live(w):
+		case w[o.t.Base()+refAt] == 0:
 			o.t.Delete(r)
+		default:
+			w[0] &^= state.FlagNew // which may not be evicted
 		}
 	}
 	o.expire()
@@ -182,7 +187,7 @@ func (o *keyed) end() error {
 func (o *keyed) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.t.Len()))
+		c.StateEntries.Store(int64(o.t.Len() + o.t.Cold()))
 	}
 }
 
@@ -194,9 +199,9 @@ func (o *keyed) expire() {
 	}
 	now := o.ctx.Now()
 	for look := max(len(o.ids), 2*o.came); look > 0; look -= len(o.ids) {
-		ids := o.t.Scan(&o.sweep, o.ids[:])
+		ids := o.t.Sweep(&o.sweep, o.ids[:])
 		if len(ids) == 0 {
-			o.sweep = state.Cursor{}
+			o.sweep = state.SweepCursor{}
 			break
 		}
 		for _, r := range ids {

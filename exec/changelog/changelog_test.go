@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 				}
 				return nil, fmt.Errorf("line %d: unknown operator %q", c.Line, c.Args["op"])
 			}
-			opt := exectest.Options{Keys: c.Columns(c.Args["key"])}
+			opt := exectest.Options{Keys: c.Columns(c.Args["key"]), Spills: true}
 			exectest.Run(t, mk, c.Schema, c.Script, opt, func(t *testing.T, r *exectest.Result) {
 				var got []string
 				for _, row := range r.Rows {
@@ -76,7 +76,7 @@ func TestMaterialize_OutOfOrder(t *testing.T) {
 		mk := func() (op.Operator, error) {
 			return changelog.NewMaterialize(&plan.Materialize{Keys: []int{0}}, in, in)
 		}
-		opt := exectest.Options{Keys: []int{0}, Fold: func(rows []exectest.Out) []string { return exectest.FoldByKey(rows, 1) }}
+		opt := exectest.Options{Keys: []int{0}, Spills: true, Fold: func(rows []exectest.Out) []string { return exectest.FoldByKey(rows, 1) }}
 		exectest.Run(t, mk, in, script, opt, func(t *testing.T, res *exectest.Result) {
 			if got := exectest.FoldByKey(res.Rows, 1); !reflect.DeepEqual(got, want) {
 				t.Errorf("seed %d: got %s, want %s", seed, got, want)

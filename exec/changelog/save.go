@@ -58,8 +58,7 @@ func (o *keyed) Head(dst []byte) ([]byte, error) { return dst, nil }
 
 // Restore implements op.Stateful.
 func (o *keyed) Restore(saved state.Saved, _ [][]byte) error {
-	k := o.keeper()
-	err := saved.Scan(0, func(_ int, key, value []byte) error { return k.Load(o.t, key, value) })
+	err := o.keeper().Restore(o.t, saved)
 	o.count()
 	return err
 }
@@ -102,6 +101,9 @@ func (o *keyed) LoadValue(rec uint32, b []byte) error {
 	w[refAt] = uint64(o.blob.Put(b))
 	return nil
 }
+
+// DropValue implements state.Dropper.
+func (o *keyed) DropValue(rec uint32) { o.blob.Free(state.Ref(o.words(rec)[refAt])) }
 
 // valid reports whether b is what a record keeps.
 func (o *keyed) valid(b []byte) bool {

@@ -29,7 +29,11 @@ type Cluster struct {
 	// Seed makes the restarts; one call in Every is after one, and one in Every saves only.
 	Seed  int64
 	Every int
+	// Spills gives the instances no memory for tables that may spill: what is saved leaves them.
+	Spills bool
 
+	// Colds counts the entries that came back from the store.
+	Colds int
 	// Starts counts; Puts and Deletes are, for each save, the entries written and deleted by state.
 	Starts        int
 	Puts, Deletes []map[int]int
@@ -38,6 +42,7 @@ type Cluster struct {
 	out   op.Output
 	r     *rand.Rand
 	ops   []op.Operator
+	spill []*state.Spill
 	wms   []int64
 	wm    int64
 	saved *Saved
@@ -107,6 +112,44 @@ func (s *Saved) apply(c state.Change) {
 	}
 }
 
+// cold is what was saved as the store below the tables.
+type cold struct{ c *Cluster }
+
+// Lookup implements state.Cold.
+func (s cold) Lookup(keys [][]byte, found func(i int, value []byte) error) error {
+	for i, k := range keys {
+		group := int(k[3])<<8 | int(k[4])
+		if v, ok := s.c.saved.states[int(k[2])][group][string(k[state.StoreHead:])]; ok {
+			s.c.Colds++
+			if err := found(i, bytes.Clone(v)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Range implements state.Cold.
+func (s cold) Range(lo, hi []byte, f func(key, value []byte) error) error {
+	all := map[string][]byte{}
+	for at, groups := range s.c.saved.states {
+		for g, m := range groups {
+			for k, v := range m {
+				key := append(state.AppendStoreKey(nil, 7, at, g), k...)
+				if bytes.Compare(key, lo) >= 0 && bytes.Compare(key, hi) < 0 {
+					all[string(key)] = v
+				}
+			}
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		if err := f([]byte(k), bytes.Clone(all[k])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 type instance struct {
 	c *Cluster
 	i int
@@ -146,7 +189,7 @@ func (c *Cluster) start(heads [][]byte) error {
 	if len(c.Par) > 0 {
 		n = c.Par[c.Starts%len(c.Par)]
 	}
-	c.ops, c.wms = nil, nil
+	c.ops, c.wms, c.spill = nil, nil, nil
 	for i := range n {
 		o, err := c.Make()
 		if err != nil {
@@ -160,6 +203,13 @@ func (c *Cluster) start(heads [][]byte) error {
 		specs := s.States()
 		ctx := *c.ctx
 		ctx.Subtask, ctx.Parallelism, ctx.Saves = i, n, true
+		lo, hi := state.Groups(i, ctx.MaxParallelism, n)
+		if c.Spills {
+			ctx.Budget = state.NewBudget(1)
+			ctx.Spill = state.NewSpill(ctx.Budget, cold{c}, state.SpillOptions{Operator: 7, Lo: lo, Hi: hi,
+				Stored: c.Starts > 0 && c.r.Intn(2) == 0})
+			c.spill = append(c.spill, ctx.Spill)
+		}
 		if err := o.Open(&ctx, instance{c, i}); err != nil {
 			return err
 		}
@@ -169,7 +219,6 @@ func (c *Cluster) start(heads [][]byte) error {
 		if c.Starts == 0 {
 			continue
 		}
-		lo, hi := state.Groups(i, ctx.MaxParallelism, n)
 		if err := s.Restore(&Saved{c.saved.states, lo, hi}, heads); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
@@ -198,6 +247,9 @@ func (c *Cluster) Save() error {
 		}
 		if again.Len() > 0 || s.Dirty() != 0 {
 			return fmt.Errorf("after a save there are %d changes and %d dirty bytes", again.Len(), s.Dirty())
+		}
+		if c.Spills {
+			defer c.spill[i].Applied(c.spill[i].Frozen())
 		}
 		lo, hi := state.Groups(i, c.ctx.MaxParallelism, len(c.ops))
 		n := len(s.States())
@@ -254,6 +306,16 @@ func (c *Cluster) Restart() error {
 
 // disturb saves or restarts by chance.
 func (c *Cluster) disturb() error {
+	if c.Spills {
+		if c.r.Intn(2) == 0 {
+			if err := c.Save(); err != nil {
+				return err
+			}
+		}
+		for _, s := range c.spill {
+			s.Between()
+		}
+	}
 	if c.Every == 0 {
 		return nil
 	}

@@ -73,6 +73,9 @@ type Options struct {
 	Zone      string
 	// Keys are the columns by whose key groups rows go to parallel instances; nil: there is one.
 	Keys []int
+	// Spills says that the operator can do with less memory than its state takes, and is to be
+	// driven so too.
+	Spills bool
 	// Fold is what must not depend on the number of instances; nil: Fold.
 	Fold func([]Out) []string
 }
@@ -371,6 +374,17 @@ func Run(t *testing.T, mk func() (op.Operator, error), in types.Schema, script [
 			c := &Cluster{Make: mk, Seed: int64(i), Every: every}
 			check(t, drive(t, c, v))
 		})
+		if opt.Spills {
+			t.Run(name+",spilled", func(t *testing.T) {
+				c := &Cluster{Make: mk, Seed: int64(i), Every: 2 * every, Spills: true}
+				if got, want := fold(drive(t, c, v).Rows), fold(plain.Rows); !slices.Equal(got, want) {
+					t.Errorf("seed %d, %d starts:\n got  %s\n want %s", i, c.Starts, got, want)
+				}
+				if c.Colds == 0 && v.Size == 1 && len(script) > 50 {
+					t.Errorf("nothing came back from the store")
+				}
+			})
+		}
 		if opt.Keys == nil {
 			continue
 		}

@@ -176,10 +176,10 @@ func (o *Agg) Finish() error {
 	if !o.ctx.BatchMode {
 		return nil
 	}
-	var c state.Cursor
+	var c state.SweepCursor
 	ids := make([]uint32, vec.BatchRows)
 	for {
-		o.touched = o.st.T.Scan(&c, ids)
+		o.touched = o.st.T.Sweep(&c, ids)
 		if len(o.touched) == 0 {
 			return nil
 		}
@@ -219,7 +219,7 @@ func (o *Agg) Close() error {
 func (o *Agg) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.st.Entries()))
+		c.StateEntries.Store(int64(o.st.Entries() + o.st.T.Cold()))
 	}
 }
 

@@ -95,7 +95,7 @@ func keyTypes(in types.Schema, keys []int) []types.Type {
 // Open implements op.Operator.
 func (o *Agg) Open(c *op.Context, out op.Output) error {
 	o.ctx, o.out = c, out
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	l := state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(l)
 	extra := 0

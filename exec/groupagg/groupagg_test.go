@@ -52,7 +52,7 @@ func TestCases(t *testing.T) {
 			_, changes := c.Args["changes"]
 			_, batch := c.Args["batch"]
 			mk := func() (op.Operator, error) { return groupagg.New(n, c.Schema, outSchema(c.Schema, n)) }
-			exectest.Run(t, mk, c.Schema, c.Script, exectest.Options{BatchMode: batch, Keys: n.Keys, Fold: folded(n)},
+			exectest.Run(t, mk, c.Schema, c.Script, exectest.Options{BatchMode: batch, Keys: n.Keys, Fold: folded(n), Spills: true},
 				func(t *testing.T, r *exectest.Result) {
 					got := exectest.Fold(r.Rows)
 					if !n.UpdateBefore {

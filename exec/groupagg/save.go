@@ -20,6 +20,7 @@ import (
 type Keyed struct {
 	Agg
 	words []*uint64 // memory of owned
+	one   [1]uint32
 }
 
 const saveVersion = 1
@@ -41,6 +42,15 @@ func (o *Keyed) States() []state.Spec {
 	}
 	add("accumulators", types.BytesType)
 	return append([]state.Spec{groups}, o.set.ValueSpecs(groups.Key)...)
+}
+
+// Open implements op.Operator. Where nothing points to groups, they may be in the store only.
+func (o *Keyed) Open(c *op.Context, out op.Output) error {
+	err := o.Agg.Open(c, out)
+	if err == nil && c.Saves && !o.set.HasValues() && len(o.n.Keys) > 0 {
+		o.keeper().Spill(o.st.T, c.Spill)
+	}
+	return err
 }
 
 func (o *Keyed) keeper() *state.Keeper {
@@ -66,9 +76,7 @@ func (o *Keyed) Head(dst []byte) ([]byte, error) { return dst, nil }
 // Restore implements op.Stateful.
 func (o *Keyed) Restore(saved state.Saved, _ [][]byte) error {
 	k := o.keeper()
-	if err := saved.Scan(0, func(_ int, key, value []byte) error {
-		return k.Load(o.st.T, key, value)
-	}); err != nil {
+	if err := k.Restore(o.st.T, saved); err != nil {
 		return err
 	}
 	for i := range len(o.States()) - 1 {
@@ -130,6 +138,12 @@ func (o *Keyed) LoadValue(rec uint32, b []byte) error {
 		return errSaved
 	}
 	return o.set.LoadGroup(o.st, rec, b[5:])
+}
+
+// DropValue implements state.Dropper.
+func (o *Keyed) DropValue(rec uint32) {
+	o.one[0] = rec
+	o.st.Drop(o.one[:])
 }
 
 // Flush implements op.Flusher.

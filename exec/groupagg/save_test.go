@@ -2,6 +2,7 @@ package groupagg_test
 
 import (
 	"fmt"
+	"math/rand"
 	"testing"
 
 	"github.com/tidemark-stream/tidemark/exec/exectest"
@@ -43,6 +44,40 @@ func TestSave_Incremental(t *testing.T) {
 	want = "[map[] map[] map[] map[] map[0:1 1:2] map[]]"
 	if got := fmt.Sprint(cl.Deletes); got != want {
 		t.Errorf("deleted %s, want %s", got, want)
+	}
+}
+
+// TestSpilled: groups that were saved and are not in memory come back, with strings and lists, and
+// expire where they are.
+func TestSpilled(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	aggs, err := c.Aggs("COUNT(*); SUM(d); LISTAGG(s); FIRST_VALUE(i); SUM(w)", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := int64(1); seed <= 3; seed++ {
+		for _, keys := range [][]int{{0}, {1, 0}} {
+			for _, retract := range []bool{false, true} {
+				n := &plan.GroupAgg{Keys: keys, Aggs: aggs, InputRetracts: retract, UpdateBefore: true}
+				if seed == 3 {
+					n.TTLMs = 20
+				}
+				r := rand.New(rand.NewSource(seed))
+				var script []exectest.Step
+				rows, _ := randomScript(r, n, 150)
+				for i, row := range rows {
+					if i%5 == 0 {
+						script = append(script, exectest.Step{Proc: true, Time: int64(i)})
+					}
+					script = append(script, row)
+				}
+				mk := func() (op.Operator, error) { return groupagg.New(n, schema, outSchema(schema, n)) }
+				t.Run(fmt.Sprintf("seed=%d,keys=%v,retract=%v", seed, keys, retract), func(t *testing.T) {
+					exectest.Run(t, mk, schema, script, exectest.Options{Keys: keys, Spills: true},
+						func(*testing.T, *exectest.Result) {})
+				})
+			}
+		}
 	}
 }
 

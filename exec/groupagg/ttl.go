@@ -11,7 +11,7 @@ type sweeper struct {
 	o      *Agg
 	at     int // offset of the time of last use, or -1
 	came   int // new keys since the last step
-	cursor state.Cursor
+	cursor state.SweepCursor
 	ids    [64]uint32
 }
 
@@ -52,9 +52,9 @@ func (s *sweeper) step() {
 	}
 	now := s.o.ctx.Now()
 	for look := max(len(s.ids), 2*s.came); look > 0; look -= len(s.ids) {
-		ids := s.o.st.R.Scan(&s.cursor, s.ids[:])
+		ids := s.o.st.T.Sweep(&s.cursor, s.ids[:])
 		if len(ids) == 0 {
-			s.cursor = state.Cursor{}
+			s.cursor = state.SweepCursor{}
 			break
 		}
 		for k, r := range ids {

@@ -80,7 +80,7 @@ func (o *Join) Open(c *op.Context, out op.Output) (err error) {
 			return err
 		}
 	}
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	for i := range o.sides {
 		s := &o.sides[i]
 		if s.ttlMs = [...]int64{o.n.LeftTTLMs, o.n.RightTTLMs}[i]; c.BatchMode {

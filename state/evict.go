@@ -115,7 +115,7 @@ func (sp *spilled) evict(n int) int {
 		for _, rec := range ids {
 			p := &t.Chunks[rec>>ChunkBits][rec&ChunkMask]
 			w := *p
-			if w&(flagSaved|flagDirty|FlagNew|FlagMark) != flagSaved || !clean[w>>epochShift] {
+			if w&(flagSaved|flagDirty) != flagSaved || !clean[w>>epochShift] {
 				continue
 			}
 			if w&flagUsed != 0 {

@@ -9,20 +9,30 @@ import (
 
 // Spill lets the tables of one operator in one subtask be larger than memory: records that the store
 // has, unchanged, are evicted when the job's Budget is exceeded, and come back when their key is
-// looked for. How the parts play together:
+// looked for.
 //
-//   - The operator opts in for a table with Keeper.Spill, after Track and while the table is empty.
-//     He promises that nothing holds addresses of its records between two batches: no heap, list or
-//     other table. Records may be evicted, and moved, there and only there. Upsert, UpsertFrom and
-//     Find give an evicted record as if it had never left. Len and Scan know of records in memory
-//     only; Sweep goes over all.
-//   - The job calls Between between two batches; Frozen after each Freeze of the operator, and with
-//     what that returned Applied once the store has the changes; and Freeze itself more often than
-//     checkpoints need where NeedsFreeze says so, since changed records cannot leave.
-//   - What fails when the store is read ends in a panic with a *ColdError, as looking up cannot fail
-//     otherwise: the job stops with that error.
+// The operator takes its memory from Budget.NewMemory and opts in for a table when he makes it:
 //
-// All calls come from the subtask's goroutine, but for Applied.
+//	k.Spill(t, spill)                  // k is the Keeper; nothing happens where spill is nil
+//	k.Restore(t, saved)                // in Restore, instead of k.Load for each entry
+//	ids = t.Sweep(&cursor, ids)        // instead of t.Scan, where all records matter
+//	entries = t.Len() + t.Cold()
+//
+// and his Codec has DropValue. He promises that nothing holds addresses of the table's records between
+// two batches: no heap, list or other table. There, and only there, records are evicted and moved;
+// one that comes back is as one that was restored: FlagMark and FlagNew are clear. Upsert, UpsertFrom
+// and Find give an evicted record as if it had never left.
+//
+// The job calls
+//
+//   - Between, between two batches, and now and then in a subtask that is idle;
+//   - Freeze of the operator, besides checkpoints, where NeedsFreeze says so, since changed records
+//     cannot leave; a second one while the first is Pending should wait;
+//   - Frozen after each Freeze, and Applied with what that returned once the store has the changes.
+//
+// What fails when the store is read ends in a panic with a *ColdError, as looking up cannot fail
+// otherwise: the job stops with that error. All calls come from the subtask's goroutine, but for
+// Applied.
 type Spill struct {
 	budget *Budget
 	cold   Cold
@@ -128,32 +138,44 @@ const (
 	epochMask  = 3 << epochShift
 )
 
-// Spill lets t, which is tracked and empty, spill to s; see Spill for what that asks of the owner.
-// Nothing happens where s is nil. The Codec must be a Dropper.
+// Spill lets t, which is empty, spill to s, and tracks its changes if it does not yet; see Spill for
+// what that asks of the owner. Nothing happens where s is nil. The Codec must be a Dropper. A table
+// that was emptied may be told another Prefix by another call.
 func (k *Keeper) Spill(t *Table, s *Spill) {
 	if s == nil {
 		return
 	}
 	d, ok := k.Codec.(Dropper)
+	if t.track == nil {
+		t.Track()
+	}
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("BUG: a table spills whose codec %T cannot drop values", k.Codec))
-	case t.track == nil || t.count > 0 || t.layout.lead || t.track.owner != nil:
-		panic("BUG: a table spills that is not tracked, not empty, or has entries of groups")
+	case t.count > 0 || t.layout.lead || t.track.owner != nil:
+		panic("BUG: a table spills that is not empty, or has entries of groups")
+	}
+	if t.spill != nil {
+		t.spill.release()
 	}
 	t.spill = &spilled{s: s, t: t, k: *k, drop: d.DropValue, filter: filter{mem: t.mem}}
 	t.spill.k.Prefix = bytes.Clone(k.Prefix)
 	s.tables = append(s.tables, t.spill)
 }
 
-// Restore loads the entries of t, whose keys have no prefix, from saved; or leaves them in the store,
-// where t spills to one that has them already.
+// Restore loads the entries of t from saved, those whose keys begin with the Prefix; or leaves them in
+// the store, where t spills to one that has them already.
 func (k *Keeper) Restore(t *Table, saved Saved) error {
 	if sp := t.spill; sp != nil && sp.s.stored {
 		sp.cold, sp.unknown = true, true
 		return nil
 	}
-	return saved.Scan(k.State, func(_ int, key, value []byte) error { return k.Load(t, key, value) })
+	return saved.Scan(k.State, func(_ int, key, value []byte) error {
+		if key, ok := bytes.CutPrefix(key, k.Prefix); ok {
+			return k.Load(t, key, value)
+		}
+		return nil
+	})
 }
 
 // Cold is about how many records of t are in the store only; those that were there when a Stored

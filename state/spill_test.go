@@ -115,7 +115,6 @@ func (w *spillWorld) start(stored bool) {
 	l := NewLayout(w.types, false)
 	w.enc = NewEncoder(l)
 	w.tab = NewTable(w.mem, l, []uint64{0})
-	w.tab.Track()
 	w.codec = valueCodec{w.tab, NewBlob(w.mem)}
 	w.k = Keeper{State: 3, MaxParallelism: 16, Prefix: []byte(w.prefix), Codec: w.codec, Check: func(int) {}}
 	w.sp = NewSpill(w.budget, w.cold, SpillOptions{Operator: 7, Lo: 0, Hi: 16, Stored: stored})
@@ -196,7 +195,6 @@ func (w *spillWorld) batch(n, distinct int) {
 				w.want[key] = ""
 			}
 			*p = uint64(w.codec.b.Set(Ref(*p), []byte(w.want[key])))
-			w.tab.At(rec)[0] &^= FlagNew
 		}
 	}
 }

@@ -99,7 +99,7 @@ func (sp *spilled) sweepIn(key, value []byte) (rec uint32, err error) {
 func (sp *spilled) sweptOut() {
 	for _, rec := range sp.swept {
 		w := sp.t.At(rec)[0]
-		if w&(live|flagSaved|flagDirty|FlagNew|FlagMark|flagUsed) == live|flagSaved {
+		if w&(live|flagSaved|flagDirty|flagUsed) == live|flagSaved {
 			sp.out(rec)
 		}
 	}

@@ -137,7 +137,6 @@ func start() (*job, error) {
 		return nil, err
 	}
 	j.k = &state.Keeper{MaxParallelism: 128, Codec: j, Check: func(int) {}}
-	j.t.Track()
 	j.sp = state.NewSpill(j.b, j.st, state.SpillOptions{Operator: 1, Hi: 128})
 	j.k.Spill(j.t, j.sp)
 	j.free <- &state.Delta{}
@@ -197,7 +196,6 @@ func run() error {
 		j.t.Upsert(j.enc, nil, recs)
 		for k, rec := range recs {
 			w := j.t.Chunks[rec>>state.ChunkBits][int(rec&state.ChunkMask):]
-			w[0] &^= state.FlagNew
 			w[base]++
 			w[base+1] += uint64(k)
 			sum += uint64(k)

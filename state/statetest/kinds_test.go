@@ -138,7 +138,6 @@ func (s *lists) Step(n int) (out []string, err error) {
 			continue // deleted by an earlier row of the same key
 		}
 		key, w := s.t.AppendKey(nil, rec), s.words(rec)
-		s.t.At(rec)[0] &^= state.FlagNew
 		if s.ttl > 0 && w[0] != 0 && int(w[1])+s.ttl <= n {
 			s.DropValue(rec)
 			w[0] = 0

@@ -66,6 +66,8 @@ type Factory struct {
 	Partitioned bool
 	// NullDeletes says that a record without a value deletes the row of its key.
 	NullDeletes bool
+	// LagInBytes says that the lag of its splits counts bytes, not records.
+	LagInBytes bool
 	// SourceMetadata and SinkMetadata list the metadata keys that can be read and written.
 	SourceMetadata, SinkMetadata []types.Field
 	// Check refuses definitions that cannot work, at planning: combinations of options, a

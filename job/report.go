@@ -20,6 +20,15 @@ type NodeBooks struct {
 	StateBytes      int64
 	StateEntries    int64
 	Watermark       int64 // the lowest of the subtasks
+	// Subtasks is the books of each subtask.
+	Subtasks []SubtaskBooks
+}
+
+// SubtaskBooks is a subtask's part of a node's account.
+type SubtaskBooks struct {
+	RowsIn, RowsOut, Late    int64
+	StateBytes, StateEntries int64
+	Watermark                int64 // the latest passed on
 }
 
 // Dropped is the rows that were not used.
@@ -56,6 +65,35 @@ type Status struct {
 	// SplitsDone is the number of splits read to their end, which Splits leaves out.
 	SplitsDone int
 	StateBytes int64
+	// Sources and Tasks are what is summed above, one by one.
+	Sources []SourceStatus
+	Tasks   []TaskStatus
+	// Lineage is that of the checkpoints, "" where none are taken.
+	Lineage string
+	// Ended says that the job has ended; one that failed may be about to start again.
+	Ended bool
+}
+
+// SourceStatus is a look at one source.
+type SourceStatus struct {
+	Node    *plan.Node
+	Table   string
+	Bytes   int64
+	Skipped int64
+	// Lag is what the open splits hold that was not read yet, -1 if unknown, and Unit what it
+	// counts: records or bytes.
+	Lag  int64
+	Unit string
+}
+
+// TaskStatus is a look at nodes that run chained in the same goroutines.
+type TaskStatus struct {
+	Nodes []*plan.Node
+	// Busy is, by subtask, the time that it worked or waited for room in a channel, Waited the time
+	// that others waited for room in its channels, Queued the bytes in these.
+	Busy, Waited []time.Duration
+	Queued       []int64
+	Ended        []bool
 }
 
 // SplitStatus is a look at one split that has not ended.
@@ -89,6 +127,9 @@ func (j *Job) Status() Status {
 			b.StateBytes += c.StateBytes.Load()
 			b.StateEntries += c.StateEntries.Load()
 			b.Watermark = min(b.Watermark, c.Watermark.Load())
+			b.Subtasks = append(b.Subtasks, SubtaskBooks{RowsIn: c.RowsIn.Load(), RowsOut: c.RowsOut.Load(),
+				Late: c.Drops[op.DropLate].Load(), StateBytes: c.StateBytes.Load(), StateEntries: c.StateEntries.Load(),
+				Watermark: c.Watermark.Load()})
 		}
 		s.Nodes = append(s.Nodes, b)
 		s.Late += b.Drops[op.DropLate]
@@ -105,7 +146,7 @@ func (j *Job) Status() Status {
 			continue
 		}
 		s.Bytes += src.bytesIn.Load()
-		src.addLag(&s)
+		s.addSource(n, src)
 		s.Skipped += src.skipped.Load()
 		if src.src.RowTime < 0 {
 			continue
@@ -120,36 +161,61 @@ func (j *Job) Status() Status {
 		}
 	}
 	for _, t := range j.tasks {
-		for _, st := range t.subtasks {
-			s.Queued += st.in.bytesHeld()
-			s.Blocked += time.Duration(st.in.blocked.Load())
-			s.Busy += time.Duration(st.busy.Load())
-		}
+		s.addTask(t)
+	}
+	if j.checkpoints != nil {
+		s.Lineage = j.checkpoints.o.Lineage
+	}
+	select {
+	case <-j.done:
+		s.Ended = true
+	default:
 	}
 	return s
 }
 
-// addLag adds the lag of a source's subtasks, unless one does not know.
-func (s *sourceShared) addLag(st *Status) {
-	var n int64
-	for _, r := range s.runs {
+// addSource adds what is known of a source. Its lag is known when all of its subtasks know theirs.
+func (s *Status) addSource(n *plan.Node, src *sourceShared) {
+	x := SourceStatus{Node: n, Table: src.table.Name, Bytes: src.bytesIn.Load(), Skipped: src.skipped.Load(), Unit: "records"}
+	if f := connector.Lookup(src.table.Connector); f != nil && f.LagInBytes {
+		x.Unit = "bytes"
+	}
+	for _, r := range src.runs {
 		l := r.lag.Load()
 		if l < 0 {
-			return
+			x.Lag = -1
+			break
 		}
-		n += l
+		x.Lag += l
 	}
-	if st.Lag == nil {
-		st.Lag = map[string]int64{}
+	s.Sources = append(s.Sources, x)
+	if x.Lag < 0 {
+		return
 	}
-	st.Lag[s.table.Name] += n
+	if s.Lag == nil {
+		s.Lag = map[string]int64{}
+	}
+	s.Lag[x.Table] += x.Lag
+}
+
+func (s *Status) addTask(t *task) {
+	x := TaskStatus{Nodes: t.nodes}
+	for _, st := range t.subtasks {
+		queued, busy, waited := st.in.bytesHeld(), time.Duration(st.busy.Load()), time.Duration(st.in.blocked.Load())
+		x.Queued, x.Busy, x.Waited = append(x.Queued, queued), append(x.Busy, busy), append(x.Waited, waited)
+		x.Ended = append(x.Ended, st.ended.Load())
+		s.Queued += queued
+		s.Blocked += waited
+		s.Busy += busy
+	}
+	s.Tasks = append(s.Tasks, x)
 }
 
 // account closes the books: what a node took in must be what the nodes before it gave out, and a
 // source's rows must all have gone on or been dropped under a reason.
 func (j *Job) account(stopped bool) *Report {
 	r := &Report{Status: j.Status(), Stopped: stopped}
-	if stopped || j.err != nil {
+	if stopped || j.err != nil || j.checkpoints != nil && j.checkpoints.mixed() {
 		return r
 	}
 	for _, b := range r.Nodes {

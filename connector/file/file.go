@@ -18,7 +18,7 @@ func init() {
 		Name:    "filesystem",
 		Doc:     "Files of a folder, read once or watched, and written so that each file appears whole.",
 		Options: options,
-		Formats: true, Partitioned: true,
+		Formats: true, Partitioned: true, LagInBytes: true,
 		SourceMetadata: []types.Field{
 			{Name: "file.path", Type: types.StringType.NotNull()},
 			{Name: "file.name", Type: types.StringType.NotNull()},

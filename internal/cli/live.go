@@ -165,6 +165,9 @@ func (v *view) watchLive(j *engine.Run, p *livePrinter) {
 	t := time.NewTicker(drawEvery)
 	defer t.Stop()
 	past := make([]job.Status, time.Second/drawEvery) // of the last second, which the rate is measured over
+	for i := range past {
+		past[i] = v.begin(j).status
+	}
 	logged := time.Now()
 	for {
 		select {
@@ -172,7 +175,7 @@ func (v *view) watchLive(j *engine.Run, p *livePrinter) {
 			return
 		case now := <-t.C:
 			s := j.Status()
-			line := progress(s, past[0])
+			line := progress(s, past[0]) + survival(j)
 			past = append(past[1:], s)
 			if v.header {
 				p.status(v.stopping() + line)

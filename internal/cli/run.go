@@ -21,6 +21,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/internal/metrics"
 	"github.com/tidemark-stream/tidemark/internal/show"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -35,7 +36,7 @@ end, if standard output is a terminal`
 
 func runCommand() *cobra.Command {
 	var s settings
-	var output, profile string
+	var output, profile, address string
 	var quiet, drain bool
 	c := &cobra.Command{
 		Use:   "run FILE.sql",
@@ -59,7 +60,7 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet, drain: drain})
+			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet, drain: drain, http: address})
 		},
 	}
 	s.flags(c)
@@ -69,6 +70,7 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 	c.Flags().BoolVar(&s.recovery.Fresh, "fresh", false, "ignore the checkpoints that there are and start with nothing")
 	c.Flags().StringVar(&s.recovery.From, "from", "", "start from the savepoint or checkpoint at `PLACE`")
 	c.Flags().BoolVar(&s.recovery.AllowDropped, "allow-dropped-state", false, "leave state behind that no operator of the new plan wants")
+	c.Flags().StringVar(&address, "http", "", "serve /metrics, /status and POST /savepoint at `HOST:PORT`; with :PORT for this machine only")
 	c.Flags().BoolVar(&drain, "drain", false, "when stopped, send the end of time through the job first, so that open windows are emitted")
 	return c
 }
@@ -104,6 +106,11 @@ func (s *settings) run(ctx context.Context, name, text string, v *view) error {
 		return err
 	}
 	o.Stdout, o.Stderr = v.stdout, v.stderr
+	closed, err := v.serve()
+	if err != nil {
+		return err
+	}
+	defer closed()
 	// Ctrl-C stops jobs cleanly; a second one ends the process at once.
 	jobs := context.WithoutCancel(ctx)
 	stopped := make(chan struct{})
@@ -154,7 +161,10 @@ type view struct {
 	jobs           []*engine.Run
 	printers       map[*engine.Run]rowPrinter
 	stopped        bool
-	drain          bool // stopped jobs are drained first
+	drain          bool   // stopped jobs are drained first
+	http           string // where jobs are shown, "": nowhere
+	server         *metrics.Server
+	begins         map[*engine.Run]begin
 }
 
 // open finds out where rows and messages go.
@@ -303,9 +313,14 @@ func (v *view) started(j *engine.Run) {
 	if v.stopped {
 		v.end(j)
 	}
-	if j.Began != "" {
-		fmt.Fprintf(v.stderr, "job %s %s\n", j.Name, j.Began)
+	if v.begins == nil {
+		v.begins = map[*engine.Run]begin{}
 	}
+	v.begins[j] = begin{time.Now(), j.Status()}
+	if v.server != nil {
+		v.server.Add(nameOf(j), j.Began, j.Supervisor)
+	}
+	v.began(j)
 	if j.Select != nil {
 		if v.printers == nil {
 			v.printers = map[*engine.Run]rowPrinter{}
@@ -336,7 +351,7 @@ func (v *view) rows(j *engine.Run, b *vec.Batch) error {
 func (v *view) watch(j *engine.Run) {
 	t := time.NewTicker(v.line.Every())
 	defer t.Stop()
-	var last job.Status
+	last := v.begin(j).status
 	for {
 		select {
 		case <-j.Done():
@@ -346,7 +361,7 @@ func (v *view) watch(j *engine.Run) {
 				continue // or a live table has the place
 			}
 			s := j.Status()
-			v.line.Set(progress(s, last))
+			v.line.Set(progress(s, last) + survival(j))
 			last = s
 		}
 	}
@@ -408,15 +423,23 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 		return
 	}
 	if !v.quiet {
-		account(v.stderr, v.file, r, err != nil)
+		b := v.begin(j)
+		if n, _ := j.Restarts(); n > 0 {
+			r.Elapsed = time.Since(b.at)
+		}
+		account(v.stderr, v.file, r, b.status, err != nil)
+		v.survived(j)
 	}
+	v.leftBehind(j, r, err != nil)
 	for _, u := range r.Unbalanced {
 		v.warn("the books do not balance: " + u)
 	}
 }
 
 // account prints what became of every row.
-func account(w io.Writer, file string, r *job.Report, failed bool) {
+// It counts from the job's first start on, over all that went on from it; begin is where this run
+// began.
+func account(w io.Writer, file string, r *job.Report, begin job.Status, failed bool) {
 	word := "finished"
 	switch {
 	case failed:
@@ -425,11 +448,15 @@ func account(w io.Writer, file string, r *job.Report, failed bool) {
 		word = "stopped"
 	}
 	secs := max(r.Elapsed.Seconds(), 0.001)
-	fmt.Fprintf(w, "%s %s in %s: %s in", filepath.Base(file), word, show.Duration(r.Elapsed), show.Plural(r.RowsRead, "row", "rows"))
+	read, out := max(0, r.RowsRead-begin.RowsRead), max(0, r.RowsOut-begin.RowsOut)
+	fmt.Fprintf(w, "%s %s in %s: %s in", filepath.Base(file), word, show.Duration(r.Elapsed), show.Plural(read, "row", "rows"))
 	if r.Bytes > 0 {
 		fmt.Fprintf(w, " (%s)", show.Bytes(r.Bytes))
 	}
-	fmt.Fprintf(w, ", %s/s, %s out\n", show.Short(float64(r.RowsRead)/secs), show.Plural(r.RowsOut, "row", "rows"))
+	fmt.Fprintf(w, ", %s/s, %s out\n", show.Short(float64(read)/secs), show.Plural(out, "row", "rows"))
+	if begin.RowsRead > 0 {
+		fmt.Fprintln(w, "With the runs that this one went on from:")
+	}
 	for _, b := range r.Nodes {
 		out := fmt.Sprintf("  %-44s %14s in", label(b.Node.Label), show.Count(b.RowsIn))
 		if _, sink := b.Node.Op.(*plan.Sink); !sink {

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/engine"
+	"github.com/tidemark-stream/tidemark/internal/metrics"
+	"github.com/tidemark-stream/tidemark/internal/show"
+	"github.com/tidemark-stream/tidemark/internal/version"
+	"github.com/tidemark-stream/tidemark/job"
+)
+
+// begin is where a job stood when this run began: what it goes on from has books too.
+type begin struct {
+	at     time.Time
+	status job.Status
+}
+
+func (v *view) begin(j *engine.Run) begin {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.begins[j]
+}
+
+// serve shows the jobs at the address of --http, until closed is called.
+func (v *view) serve() (closed func(), err error) {
+	if v.http == "" {
+		return func() {}, nil
+	}
+	l, err := metrics.Listen(v.http)
+	if err != nil {
+		return nil, err
+	}
+	v.server = metrics.NewServer()
+	local := metrics.Local(l.Addr())
+	h := &http.Server{Handler: v.server.Handler(version.String(), local), ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			v.warn("--http: " + err.Error())
+		}
+	}()
+	done := make(chan struct{})
+	go func() {
+		t := time.NewTicker(metrics.SampleEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				v.server.Sample()
+			case <-done:
+				return
+			}
+		}
+	}()
+	if !v.quiet {
+		who := ""
+		if !local {
+			who = "; whoever reaches this address can look, and write savepoints"
+		}
+		fmt.Fprintf(v.stderr, "http://%s/status and /metrics show what the jobs do%s\n", l.Addr(), who)
+	}
+	return func() { close(done); h.Close() }, nil
+}
+
+// nameOf is the name of a job.
+func nameOf(j *engine.Run) string {
+	if j.Name != "" {
+		return j.Name
+	}
+	return j.Plan.Name
+}
+
+// began says how a job began, and which operators do not simply go on.
+func (v *view) began(j *engine.Run) {
+	if j.Began == "" {
+		return
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s %s\n", j.Name, j.Began)
+	if j.Restored != nil {
+		for _, l := range j.Restored.Lines {
+			if l.Verdict == checkpoint.Reused {
+				continue
+			}
+			fmt.Fprintf(&b, "  %s: %s", l.Label, l.Verdict)
+			if l.Detail != "" {
+				fmt.Fprintf(&b, " (%s)", l.Detail)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	io.WriteString(v.stderr, b.String())
+}
+
+// survival is what the progress line says of checkpoints and restarts; "" where there is nothing
+// to say.
+func survival(j *engine.Run) string {
+	var out string
+	c, ok := j.Checkpoints()
+	switch {
+	case !ok:
+	case c.Last > 0:
+		out = fmt.Sprintf("  checkpoint %d (%s ago)", c.Last, show.Duration(max(0, time.Since(c.LastAt)).Truncate(time.Second)))
+	default:
+		out = "  no checkpoint yet"
+	}
+	if c.Failed > 0 {
+		out += fmt.Sprintf("  %s failed", show.Plural(c.Failed, "checkpoint", "checkpoints"))
+	}
+	if n, _ := j.Restarts(); n > 0 {
+		out += fmt.Sprintf("  restarts %d", n)
+	}
+	return out
+}
+
+// survived is the part of the account that tells of checkpoints and restarts.
+func (v *view) survived(j *engine.Run) {
+	var b strings.Builder
+	if c, ok := j.Checkpoints(); ok && c.Completed+c.Failed > 0 {
+		fmt.Fprintf(&b, "%s", show.Plural(c.Completed, "checkpoint", "checkpoints"))
+		if c.Failed > 0 {
+			fmt.Fprintf(&b, ", %s failed (%s)", show.Count(c.Failed), c.LastError)
+		}
+		if c.Last > 0 {
+			pause := ""
+			if c.LastPause > 0 {
+				pause = ", made rows wait for " + brief(c.LastPause)
+			}
+			fmt.Fprintf(&b, "; the last, %d, took %s%s and wrote %s in %s", c.Last, brief(c.LastTook), pause,
+				show.Bytes(c.LastBytes), show.Plural(c.LastRequests, "request", "requests"))
+		}
+		b.WriteString(".\n")
+	}
+	if n, why := j.Restarts(); n > 0 {
+		fmt.Fprintf(&b, "Started again %s", show.Plural(int64(n), "time", "times"))
+		if why != nil {
+			fmt.Fprintf(&b, ", the last time because: %v", why)
+		}
+		b.WriteString("\n")
+	}
+	io.WriteString(v.stderr, b.String())
+}
+
+func brief(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return show.Duration(d)
+}
+
+// leftBehind says what a job that did not come to its end can go on from.
+func (v *view) leftBehind(j *engine.Run, r *job.Report, failed bool) {
+	c, ok := j.Checkpoints()
+	if !ok || !failed && !r.Stopped {
+		return
+	}
+	if c.LastSavepoint != "" {
+		fmt.Fprintf(v.stderr, "savepoint: %s\n  tidemark run --from %s %s  starts from it; tidemark plan --from ... says before what a changed file would make of it\n",
+			c.LastSavepoint, quoted(c.LastSavepoint), quoted(v.file))
+	}
+	if c.Last > 0 {
+		fmt.Fprintf(v.stderr, "The next run of job %s goes on from checkpoint %d.\n", j.Name, c.Last)
+	}
+}
+
+// quoted is an argument as a shell wants it.
+func quoted(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-:=@%+,", r))
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

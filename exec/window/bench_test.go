@@ -156,6 +156,24 @@ func BenchmarkQ5w(b *testing.B) {
 	}
 }
 
+// BenchmarkQ5wLocal is the local phase of Q5w alone, as each of several lanes does it.
+func BenchmarkQ5wLocal(b *testing.B) {
+	c := exectest.Case{Schema: bidSchema}
+	aggs, err := c.Aggs("COUNT(*)", true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	n := &plan.WindowAgg{Window: plan.Window{Kind: plan.Hop, Size: 10_000, Step: 2000, TimeCol: 2}, Keys: []int{0}, Aggs: aggs,
+		EarlyFireMs: -1, LateFireMs: -1, Phase: plan.LocalPhase}
+	out := types.NewSchema(bidSchema.Fields[0], types.Field{Name: "$acc", Type: types.BytesType.NotNull()},
+		types.Field{Name: "$slice_end", Type: types.BigIntType.NotNull()})
+	o, err := window.NewAgg(n, bidSchema, out)
+	if err != nil {
+		b.Fatal(err)
+	}
+	exectest.Bench(b, o, newBids(500, 1000, 10_000, true).next)
+}
+
 // BenchmarkQ7w takes the highest price and the number of bids in a tumble of 10 s.
 func BenchmarkQ7w(b *testing.B) {
 	benchAgg(b, plan.Window{Kind: plan.Tumble, Size: 10_000}, "MAX(price); COUNT(*)", nil, newBids(500, 1000, 100_000, false))

@@ -98,9 +98,11 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 	var late, null, none int
 	var cur *part
 	lo, hi := int64(1), int64(0)
-	for _, r := range rows {
+	for len(rows) > 0 {
+		r := rows[0]
 		if valid != nil && !valid.Get(int(r)) {
 			null++
+			rows = rows[1:]
 			continue
 		}
 		t := times[r]
@@ -120,21 +122,55 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 				} else {
 					late++
 				}
+				rows = rows[1:]
 				continue
 			}
 		}
-		if len(cur.rows) == 0 {
-			o.active = append(o.active, &cur.slice)
+		n := 1
+		if cur.stamp == vec.MinTime && valid == nil {
+			n = alike(rows, times, b.Stamps, lo, hi, cur.first)
 		}
-		cur.rows = append(cur.rows, r)
-		cur.sub = append(cur.sub, int32(len(o.kept)))
-		o.kept = append(o.kept, r)
+		o.put(cur, rows[:n])
+		rows = rows[n:]
 	}
 	o.drop(late, null, none)
 	if err := o.apply(b); err != nil {
 		return err
 	}
 	return o.trim()
+}
+
+// alike counts the rows, at least one, that follow one another with a time from lo up to hi and a
+// stamp below first: they go the way of the first.
+func alike(rows []int32, times, stamps []int64, lo, hi, first int64) int {
+	n := 1
+	if stamps == nil {
+		for n < len(rows) && times[rows[n]] >= lo && times[rows[n]] < hi {
+			n++
+		}
+		return n
+	}
+	for n < len(rows) {
+		r := rows[n]
+		if t := times[r]; t < lo || t >= hi || stamps[r] >= first {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// put sorts rows of one Process to p.
+func (o *Local) put(p *part, rows []int32) {
+	if len(p.rows) == 0 {
+		o.active = append(o.active, &p.slice)
+	}
+	at := len(o.kept)
+	for i := range rows {
+		p.sub = append(p.sub, int32(at+i))
+	}
+	p.rows = append(p.rows, rows...)
+	o.kept = append(o.kept, rows...)
 }
 
 // trim sends what is held if it is much.

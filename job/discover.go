@@ -128,6 +128,14 @@ func (j *Job) clocks() map[int]*clock {
 // assignSplits gives the first splits to the subtasks: contiguous runs of a bounded source, so
 // that the order of splits is the order of subtasks, in turn otherwise.
 func (j *Job) assignSplits() error {
+	// The clock must know all splits before one of them tells it what it has reached: a restored one
+	// does so at once.
+	known := map[*sourceShared][]*clockSplit{}
+	for _, s := range j.sources {
+		for _, split := range s.found {
+			known[s] = append(known[s], s.clock.add(split.ID))
+		}
+	}
 	for _, n := range j.p.Nodes {
 		s := j.sources[n.ID]
 		if s == nil {
@@ -138,7 +146,7 @@ func (j *Job) assignSplits() error {
 			if s.bounded {
 				to = i * len(s.runs) / len(s.found)
 			}
-			s.runs[to].add(split, i, s.clock.add(split.ID))
+			s.runs[to].add(split, i, known[s][i])
 		}
 		s.assigned = len(s.found)
 		s.found = nil

@@ -372,6 +372,9 @@ func (s *subtask) turn() (worked bool, err error) {
 		if err := s.park(c); err != nil {
 			return false, err
 		}
+		if s.j.ctx.Err() != nil {
+			return false, nil // what is done after the last cut is done again
+		}
 	}
 	for _, f := range s.cmds.take() {
 		if err := f(); err != nil {

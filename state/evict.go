@@ -17,6 +17,9 @@ func (s *Spill) Between() {
 		held := sp.bytes()
 		b.spillable.Add(held - sp.held)
 		sp.held = held
+		if sp.unknown && !sp.filterless {
+			sp.learn()
+		}
 	}
 	s.stuck = false
 	if used < b.limit-b.slack() {
@@ -138,7 +141,7 @@ func (sp *spilled) evict(n int) int {
 // out evicts a record.
 func (sp *spilled) out(rec uint32) {
 	sp.cold = true
-	if !sp.unknown {
+	if !sp.filterless {
 		sp.filter.add(sp.t.Hash(rec), sp.t.count)
 	}
 	sp.evicted++
@@ -146,11 +149,11 @@ func (sp *spilled) out(rec uint32) {
 	sp.t.remove(rec)
 }
 
-// bound gives the filter up where it takes too much of the budget: the store has filters of its own.
+// bound gives the filter up where it takes too much of the budget: then all keys are looked for.
 func (sp *spilled) bound() {
 	if b := sp.s.budget; b != nil && int64(sp.filter.bytes()) > b.limit/4 {
 		sp.filter.reset()
-		sp.unknown = true
+		sp.unknown, sp.filterless = true, true
 	}
 }
 

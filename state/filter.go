@@ -2,7 +2,7 @@ package state
 
 // filter says of a hash whether a key with it may have been evicted: a blocked Bloom filter in
 // layers. A layer has room for half of what the filter holds when it is added, so there are few
-// layers. That it is wrong for one key in a hundred a layer costs little: the store has filters too.
+// layers. It is wrong for one key in a hundred a layer, which is looked for in the store for nothing.
 //
 //	layer  blocks of 8 words; a key sets filterBits bits of one block
 type filter struct {

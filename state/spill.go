@@ -113,13 +113,14 @@ type spilled struct {
 	drop   func(rec uint32)
 	filter filter
 	// cold says that the store may have records that the table has not; unknown that the filter does
-	// not know all of them.
-	cold, unknown bool
-	evicted       int // records evicted, less those that came back
-	hand          uint32
-	dead          []*graves // of frozen epochs that the store does not have yet
-	grave         *graves   // nil: none yet
-	held          int64     // what the budget counts as spillable of this table
+	// not know all of them yet, which it learns from learn on; without that there is no filter.
+	cold, unknown, filterless bool
+	learnt                    SweepCursor
+	evicted                   int // records evicted, less those that came back
+	hand                      uint32
+	dead                      []*graves // of frozen epochs that the store does not have yet
+	grave                     *graves   // nil: none yet
+	held                      int64     // what the budget counts as spillable of this table
 
 	fresh  []uint32 // records added since the last resolve
 	guess  []uint32 // records that find added
@@ -167,7 +168,7 @@ func (k *Keeper) Spill(t *Table, s *Spill) {
 // the store, where t spills to one that has them already.
 func (k *Keeper) Restore(t *Table, saved Saved) error {
 	if sp := t.spill; sp != nil && sp.s.stored {
-		sp.cold, sp.unknown = true, true
+		sp.cold, sp.unknown, sp.learnt = true, true, SweepCursor{group: sp.s.lo}
 		return nil
 	}
 	return saved.Scan(k.State, func(_ int, key, value []byte) error {
@@ -322,7 +323,8 @@ func (sp *spilled) settle() {
 // reset is told that the table was emptied and that the saved state is, too.
 func (sp *spilled) reset() {
 	sp.filter.reset()
-	sp.cold, sp.unknown, sp.evicted, sp.hand = false, false, 0, 0
+	sp.cold, sp.unknown, sp.filterless, sp.evicted, sp.hand = false, false, false, 0, 0
+	sp.learnt = SweepCursor{}
 	sp.grave, sp.dead, sp.fresh, sp.swept = nil, nil, sp.fresh[:0], sp.swept[:0]
 }
 

@@ -32,21 +32,10 @@ func (t *Table) Sweep(c *SweepCursor, ids []uint32) []uint32 {
 	}
 	n := 0
 	for sp.cold && c.group < sp.s.hi && n < len(ids) {
-		lo := AppendStoreKey(nil, sp.s.op, sp.k.State, c.group)
-		lo = append(lo, sp.k.Prefix...)
-		hi := Successor(lo)
-		if len(sp.k.Prefix) == 0 {
-			// All groups that are left are one range.
-			hi = AppendStoreKey(nil, sp.s.op, sp.k.State, sp.s.hi)
-		}
-		if len(c.last) > 0 {
-			lo = append(append(lo[:0], c.last...), 0)
-		}
-		err := sp.s.cold.Range(lo, hi, func(key, value []byte) error {
+		sp.rangeFrom(c, func(key, value []byte) error {
 			if n == len(ids) {
 				return errEnough
 			}
-			c.last = append(c.last[:0], key...)
 			rec, err := sp.sweepIn(key, value)
 			if err == nil && rec != 0 {
 				ids[n] = rec
@@ -54,20 +43,68 @@ func (t *Table) Sweep(c *SweepCursor, ids []uint32) []uint32 {
 			}
 			return err
 		})
-		switch {
-		case err == nil && len(sp.k.Prefix) == 0:
-			c.group = sp.s.hi
-		case err == nil:
-			c.group++
-			c.last = c.last[:0]
-		case err != errEnough:
-			panic(&ColdError{err})
-		}
 	}
 	if n == 0 {
 		*c = SweepCursor{last: c.last[:0]}
 	}
 	return ids[:n]
+}
+
+// rangeFrom calls f with the entries after c of a group, or of all that are left, and moves c. f ends
+// it by errEnough, which is not for the entry it is given.
+func (sp *spilled) rangeFrom(c *SweepCursor, f func(key, value []byte) error) {
+	lo := append(AppendStoreKey(nil, sp.s.op, sp.k.State, c.group), sp.k.Prefix...)
+	hi := Successor(lo)
+	if len(sp.k.Prefix) == 0 {
+		// All groups that are left are one range.
+		hi = AppendStoreKey(nil, sp.s.op, sp.k.State, sp.s.hi)
+	}
+	if len(c.last) > 0 {
+		lo = append(append(lo[:0], c.last...), 0)
+	}
+	err := sp.s.cold.Range(lo, hi, func(key, value []byte) error {
+		if err := f(key, value); err != nil {
+			return err
+		}
+		c.last = append(c.last[:0], key...)
+		return nil
+	})
+	switch {
+	case err == nil && len(sp.k.Prefix) == 0:
+		c.group = sp.s.hi
+	case err == nil:
+		c.group++
+		c.last = c.last[:0]
+	case err != errEnough:
+		panic(&ColdError{err})
+	}
+}
+
+// learnKeys is how many keys the filter of a restored table learns between two batches.
+const learnKeys = 1 << 10
+
+// learn adds to the filter the next keys that the store has had since the operator was restored.
+func (sp *spilled) learn() {
+	t := sp.t
+	if t.reader == nil {
+		t.reader = newKeyReader(t.layout)
+	}
+	n := 0
+	sp.rangeFrom(&sp.learnt, func(key, _ []byte) error {
+		if n == learnKeys {
+			return errEnough
+		}
+		n++
+		if _, err := t.reader.read(key[StoreHead+len(sp.k.Prefix):], 0); err != nil {
+			return err
+		}
+		sp.filter.add(uint32(t.reader.w[0]), 1<<16)
+		return nil
+	})
+	if sp.learnt.group >= sp.s.hi {
+		sp.unknown = false
+	}
+	sp.bound()
 }
 
 // sweepIn adds the record of an entry of the store, unless it is in memory or was deleted.

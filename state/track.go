@@ -227,7 +227,7 @@ var errKey = errors.New("a saved key does not have the shape of the operator's k
 // be given to Saved or to Touch.
 func (t *Table) UpsertKey(b []byte, lead uint32) (rec uint32, rest []byte, err error) {
 	if t.reader == nil {
-		t.reader = &keyReader{w: make([]uint64, t.layout.words), e: Encoder{Layout: t.layout}}
+		t.reader = newKeyReader(t.layout)
 	}
 	if rest, err = t.reader.read(b, lead); err != nil {
 		return 0, nil, err
@@ -244,6 +244,10 @@ func (t *Table) UpsertKey(b []byte, lead uint32) (rec uint32, rest []byte, err e
 type keyReader struct {
 	w []uint64
 	e Encoder
+}
+
+func newKeyReader(l *Layout) *keyReader {
+	return &keyReader{w: make([]uint64, l.words), e: Encoder{Layout: l}}
 }
 
 // read accepts what AppendKey writes, and nothing else, so that a key has one form only.

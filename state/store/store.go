@@ -153,6 +153,9 @@ func (s *Store) options(o Options) *pebble.Options {
 		l.Compression = profile(compress)
 		if i == len(opt.Levels)-1 {
 			l.Compression = profile(low)
+			// Most keys that are looked for are there, and then in the lowest level, where filters
+			// would take a tenth of the memory that its blocks do, and be read for nothing.
+			l.FilterPolicy = pebble.NoFilterPolicy
 		}
 		// Few and large files make few requests of a checkpoint; too large ones are written anew,
 		// and sent again, for little.
@@ -356,7 +359,7 @@ const lookupKeys = 128
 
 // lookup looks for keys, the first of which is number base.
 func (s *Store) lookup(keys [][]byte, base int, found func(i int, value []byte) error) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{UseL6Filters: true})
+	it, err := s.db.NewIter(nil)
 	if err != nil {
 		return s.wrap(err)
 	}

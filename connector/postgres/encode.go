@@ -218,6 +218,9 @@ func (t *tuples) append(dst []byte, b *vec.Batch, i int, onlyKey bool) []byte {
 func (t *tuples) rows(dst *rows, b *vec.Batch) {
 	add := func(i int) {
 		gone := b.Kind(i).Retracts()
+		if gone && !t.upserts() {
+			panic("BUG: a table without a key gets a row of kind " + b.Kind(i).String())
+		}
 		dst.buf = t.append(dst.buf, b, i, gone)
 		dst.end(gone)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -171,6 +172,7 @@ func (t *transaction) try(ctx context.Context) error {
 		_, err := c.exec(ctx, "ROLLBACK")
 		return err
 	}
+	killpoint.Pass("commit/postgres-begun")
 	t.row, t.found = 0, t.found[:0]
 	for _, sealed := range t.cs {
 		if err := t.segment(ctx, sealed, table, now); err != nil {
@@ -185,7 +187,9 @@ func (t *transaction) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	killpoint.Pass("commit/postgres-noted")
 	_, err = c.session.commit(ctx)
+	killpoint.Pass("commit/postgres-committed")
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -288,6 +289,88 @@ func TestRefused(t *testing.T) {
 					t.Errorf("refused:\n%s\nwant:\n%s", strings.Join(r.bad, "\n"), strings.Join(bad, "\n"))
 				}
 			})
+		}
+	}
+}
+
+// TestRefused_AtCommit has a constraint that the database checks when the transaction ends.
+func TestRefused_AtCommit(t *testing.T) {
+	for _, g := range []string{"at-least-once", "exactly-once"} {
+		r := live(t)
+		r.exec(`CREATE TABLE parent (id bigint PRIMARY KEY); INSERT INTO parent SELECT generate_series(1, 100);
+CREATE TABLE child (id bigint REFERENCES parent DEFERRABLE INITIALLY DEFERRED, v text)`)
+		s := r.open(def{name: "child", cols: pair, options: map[string]string{"sink.delivery-guarantee": g}})
+		var rows []row
+		for i := range 101 {
+			rows = append(rows, put(int64(i), "x"))
+		}
+		if g == "exactly-once" {
+			must(t, r.committer(s).Commit(t.Context(), id("l", 1), r.seal(s, pair, rows...)))
+		} else {
+			r.seal(s, pair, rows...)
+		}
+		r.expect(g, "SELECT count(*), min(id) FROM child", "100 | 1")
+		if len(r.bad) != 1 || r.bad[0] != `{"id":0,"v":"x"}` {
+			t.Errorf("%s: refused: %v", g, r.bad)
+		}
+	}
+}
+
+// TestRefused_Times are times that PostgreSQL does not have.
+func TestRefused_Times(t *testing.T) {
+	r := live(t)
+	r.exec("CREATE TABLE times (at timestamptz, list timestamp[], d date)")
+	cols := []types.Field{{Name: "at", Type: types.TimestampLTZType(3)}, {Name: "list", Type: types.ArrayType(types.TimestampType(3))}, {Name: "d", Type: types.DateType}}
+	w := r.writer(r.open(def{name: "times", cols: cols}))
+	var rows []row
+	for _, ms := range []int64{math.MinInt64, math.MaxInt64} {
+		rows = append(rows, put(types.TS(ms, 0), nil, nil), put(nil, list(types.TS(ms, 0)), nil))
+	}
+	rows = append(rows, put(nil, nil, int64(math.MaxInt32)), put(nil, nil, int64(math.MinInt32)), put(ts("0001-01-01 00:00:00"), list(ts("0001-01-01 00:00:00")), day("0001-01-01")))
+	must(t, w.Write(t.Context(), batch(cols, rows...)), w.Flush(t.Context()))
+	r.expect("rows", "SELECT at, list, d FROM times", `0001-01-01 00:00:00+00 | {"0001-01-01 00:00:00"} | 0001-01-01`)
+	if len(r.bad) != 6 {
+		t.Errorf("%d refused: %v", len(r.bad), r.bad)
+	}
+}
+
+// TestKeysThatAreEqualThere has keys that differ in bytes and are one to the database: the later row
+// wins.
+func TestKeysThatAreEqualThere(t *testing.T) {
+	for _, g := range []string{"at-least-once", "exactly-once"} {
+		r := live(t)
+		r.exec("CREATE TABLE floats (f double precision PRIMARY KEY, v text)")
+		cols := []types.Field{{Name: "f", Type: types.DoubleType}, pair[1]}
+		s := r.open(def{name: "floats", cols: cols, key: []string{"f"}, options: map[string]string{"sink.delivery-guarantee": g}})
+		cs := r.seal(s, cols, put(0.0, "a"), put(1.0, "b"), put(math.Copysign(0, -1), "c"), put(math.NaN(), "d"), put(math.Float64frombits(0x7ff8000000000123), "e"))
+		if g == "exactly-once" {
+			must(t, r.committer(s).Commit(t.Context(), id("l", 1), cs))
+		}
+		r.expect(g, "SELECT f + 0, v FROM floats ORDER BY f", "0 | c", "1 | b", "NaN | e")
+	}
+}
+
+// TestStaysAway is a database that goes away and does not come back.
+func TestStaysAway(t *testing.T) {
+	for _, g := range []string{"at-least-once", "none", "exactly-once"} {
+		r := live(t)
+		p := r.proxied()
+		r.exec("CREATE TABLE kv (id bigint, v text)")
+		s := r.open(def{name: "kv", cols: pair, options: map[string]string{"sink.delivery-guarantee": g, "connection.max-retry-timeout": "300 ms"}})
+		w := r.writer(s)
+		must(t, w.Write(t.Context(), batch(pair, put(int64(1), "x"))), w.Flush(t.Context()))
+		p.l.Close()
+		p.cut("", false)
+		err := errors.Join(w.Write(t.Context(), batch(pair, put(int64(2), "x"))), w.Flush(t.Context()))
+		if g == "exactly-once" {
+			must(t, err)
+			cs, e := w.Prepare(t.Context())
+			must(t, e)
+			err = r.committer(s).Commit(t.Context(), id("l", 1), cs)
+		}
+		var fatal *connector.Fatal
+		if g == "none" && err != nil || g != "none" && (err == nil || errors.As(err, &fatal) || !strings.Contains(err.Error(), "cannot be used since")) {
+			t.Errorf("%s: %v", g, err)
 		}
 	}
 }
@@ -691,7 +774,7 @@ func TestSpeed(t *testing.T) {
 		s := r.open(def{name: "orders", cols: cols, key: x.key, options: map[string]string{"sink.delivery-guarantee": x.guarantee}})
 		w := r.writer(s)
 		b := batch(cols, slices.Repeat([]row{put(int64(0), "customer-1234", dec("12.50", 12, 2), int64(3), ts("2024-03-01 12:00:00"))}, per)...)
-		from := time.Now()
+		from, before := time.Now(), cpu()
 		for lo := 0; lo < n; lo += per {
 			for i := range per {
 				b.Cols[0].I64[i] = int64((lo + i) % x.keys)
@@ -705,9 +788,17 @@ func TestSpeed(t *testing.T) {
 			must(t, r.committer(s).Commit(t.Context(), id("l", 1), cs))
 		}
 		d := time.Since(from)
-		t.Logf("%s: %d rows in %.2f s, %.0f rows/s (Write returned after %.2f s)", x.name, n, d.Seconds(), n/d.Seconds(), sealed.Seconds())
+		t.Logf("%s: %d rows in %.2f s, %.0f rows/s, %.2f us of CPU here a row (the last Write returned after %.2f s)", x.name, n, d.Seconds(), n/d.Seconds(),
+			float64((cpu()-before).Microseconds())/n, sealed.Seconds())
 		r.expect(x.name, "SELECT count(*) FROM orders", fmt.Sprint(x.keys))
 	}
+}
+
+// cpu is the CPU time of this process.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // TestJDBC opens a table as users of Flink write it.

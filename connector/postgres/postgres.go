@@ -36,12 +36,16 @@ func init() {
 	connector.Register(&connector.Factory{
 		Name: "jdbc", Doc: "A table of PostgreSQL, with the options of Flink's JDBC connector; other databases are not supported yet. " + about,
 		Options:       slices.Concat(options("jdbc:postgresql://db:5432/shop"), compatible),
-		SinkChangelog: changelog, Check: check, NewSink: newSink,
+		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSink: newSink,
 	})
 	connector.Register(&connector.Factory{
 		Name: "postgres", Doc: "A table of PostgreSQL. " + about, Options: options("postgres://db:5432/shop"),
-		SinkChangelog: changelog, Check: check, NewSink: newSink,
+		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSink: newSink,
 	})
+}
+
+func delivery(t *connector.Table, o option.Values) (connector.Delivery, string) {
+	return (&sink{cfg: connector.SinkConfig{Table: t, Options: o}}).Delivery()
 }
 
 func options(example string) []option.Spec {

@@ -1,7 +1,7 @@
 // Package golden runs SQL cases kept as text: a script, its input files and the rows it must give.
 // Anyone can add one; `go test ./test/golden -update` rewrites what is expected, and the diff is the
 // review. Every case runs at batch size 1 and the default, at parallelism 1 and 3: results must not
-// differ.
+// differ; TestRestart adds stops and restarts in the middle.
 //
 // A file of testdata holds any number of cases:
 //
@@ -140,13 +140,7 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 	var script []string
 	h := engine.Handler{
 		Table: func(_ ast.Statement, s types.Schema, rows [][]types.Value) error {
-			for _, r := range rows {
-				cells := make([]string, len(r))
-				for i, v := range r {
-					cells[i] = fmt.Sprint(v)
-				}
-				script = append(script, strings.TrimRight(strings.Join(cells, " | "), "\n"))
-			}
+			script = append(script, tableRows(rows)...)
 			return nil
 		},
 		JobStarted: func(j *engine.Run) {
@@ -161,21 +155,7 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 		Rows: func(j *engine.Run, b *vec.Batch) error {
 			mu.Lock()
 			defer mu.Unlock()
-			cols := texts[j].Columns(b)
-			b.Each(func(i int) {
-				cells := make([]string, len(cols))
-				for k, c := range cols {
-					cells[k] = "NULL"
-					if !c.IsNull(i) {
-						cells[k] = string(c.Bytes(i))
-					}
-				}
-				n := 1
-				if b.Kind(i).Retracts() {
-					n = -1
-				}
-				folded[strings.Join(cells, " | ")] += n
-			})
+			foldRows(folded, texts[j], b)
 			return nil
 		},
 		JobEnded: func(_ *engine.Run, r *job.Report, err error) {
@@ -193,6 +173,44 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 	if err := e.Script(ctx, "case.sql", c.sql, h); err != nil {
 		o.err += strings.ReplaceAll(err.Error(), dir, "${DIR}")
 	}
+	return gathered(folded, script, o.err, o.late, dir, out)
+}
+
+// tableRows is what SHOW, DESCRIBE and EXPLAIN say, one row a line.
+func tableRows(rows [][]types.Value) (lines []string) {
+	for _, r := range rows {
+		cells := make([]string, len(r))
+		for i, v := range r {
+			cells[i] = fmt.Sprint(v)
+		}
+		lines = append(lines, strings.TrimRight(strings.Join(cells, " | "), "\n"))
+	}
+	return lines
+}
+
+// foldRows adds the rows of a bare SELECT to folded, and takes away what they retract.
+func foldRows(folded map[string]int, text *print.Text, b *vec.Batch) {
+	cols := text.Columns(b)
+	b.Each(func(i int) {
+		cells := make([]string, len(cols))
+		for k, c := range cols {
+			cells[k] = "NULL"
+			if !c.IsNull(i) {
+				cells[k] = string(c.Bytes(i))
+			}
+		}
+		n := 1
+		if b.Kind(i).Retracts() {
+			n = -1
+		}
+		folded[strings.Join(cells, " | ")] += n
+	})
+}
+
+// gathered is the outcome of a script: what statements answered, then its rows and those of the files
+// below out.
+func gathered(folded map[string]int, script []string, err string, late int64, dir, out string) outcome {
+	o := outcome{err: err, late: late}
 	for row, n := range folded {
 		if n < 0 {
 			o.err += "a retraction without its row: " + row + "\n"
@@ -306,23 +324,7 @@ var dirs = regexp.MustCompile(`/tmp/[^ '"]*/00\d`)
 
 func checkCase(t *testing.T, c *testCase) {
 	dir := t.TempDir()
-	for _, s := range c.sections {
-		switch s.name {
-		case "rows", "error", "late", "only":
-			continue
-		}
-		p := filepath.Join(dir, s.name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		text := s.text
-		if text != "" {
-			text += "\n"
-		}
-		if err := os.WriteFile(p, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeSections(t, c, dir)
 	only, _ := c.get("only")
 	for i, cfg := range configs {
 		if strings.HasPrefix(only, "parallelism 1:") && cfg.par > 1 || strings.HasPrefix(only, "batch default:") && cfg.batch > 0 {

@@ -51,8 +51,13 @@ func (s *Set) Unpack(st *Store, v *vec.Vec, rows []int32, recs []uint32) []uint3
 }
 
 // PhaseSchema is the schema by which both phases of an aggregation compile its aggregates, so that
-// their accumulators agree: the global phase does not see the rows. Every argument may be NULL.
-func PhaseSchema(calls []plan.AggCall) types.Schema {
+// their accumulators agree with each other, and with those of a single phase that a job may go on
+// with: the columns of the first phase's input. Where these, args, are not known every argument may
+// be NULL.
+func PhaseSchema(calls []plan.AggCall, args types.Schema) types.Schema {
+	if args.Len() > 0 {
+		return args
+	}
 	var s types.Schema
 	for i := range calls {
 		for k, col := range calls[i].Args {

@@ -67,7 +67,7 @@ func New(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
 	o := &Keyed{Agg: Agg{n: n, inS: in}}
 	opt := agg.Options{Retract: n.InputRetracts, Owned: n.InputRetracts || n.TTLMs > 0}
 	if n.Phase == plan.GlobalPhase {
-		in = agg.PhaseSchema(n.Aggs)
+		in = agg.PhaseSchema(n.Aggs, n.ArgSchema)
 	}
 	set, err := agg.New(n.Aggs, in, opt)
 	if err != nil {

@@ -35,7 +35,7 @@ type Local struct {
 }
 
 func newLocal(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
-	set, err := agg.New(n.Aggs, agg.PhaseSchema(n.Aggs), agg.Options{Owned: n.TTLMs > 0})
+	set, err := agg.New(n.Aggs, agg.PhaseSchema(n.Aggs, n.ArgSchema), agg.Options{Owned: n.TTLMs > 0})
 	if err == nil {
 		err = set.Packable()
 	}

@@ -3,6 +3,7 @@ package groupagg_test
 import (
 	"fmt"
 	"math/rand"
+	"reflect"
 	"testing"
 
 	"github.com/tidemark-stream/tidemark/exec/exectest"
@@ -10,6 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // TestSave_Incremental: a save writes the groups and values that changed since the one before.
@@ -76,6 +78,79 @@ func TestSpilled(t *testing.T) {
 					exectest.Run(t, mk, schema, script, exectest.Options{Keys: keys, Spills: true},
 						func(*testing.T, *exectest.Result) {})
 				})
+			}
+		}
+	}
+}
+
+// phases is both phases of an aggregation as one operator.
+type phases struct {
+	op.Operator // the local one
+	op.Stateful // the global one
+	global      op.Operator
+}
+
+func (p *phases) Open(c *op.Context, out op.Output) error {
+	if err := p.global.Open(c, out); err != nil {
+		return err
+	}
+	return p.Operator.Open(c, toGlobal{p.global})
+}
+
+func (p *phases) Flush() error { return p.Operator.(op.Flusher).Flush() }
+
+func (p *phases) Finish() error {
+	if err := p.Operator.Finish(); err != nil {
+		return err
+	}
+	return p.global.Finish()
+}
+
+func (p *phases) Close() error {
+	if err := p.Operator.Close(); err != nil {
+		return err
+	}
+	return p.global.Close()
+}
+
+type toGlobal struct{ op.Operator }
+
+func (g toGlobal) Emit(b *vec.Batch) error { return g.Process(0, b) }
+
+// TestSave_Phases: an aggregation goes on in two phases where it was in one, and the other way round.
+func TestSave_Phases(t *testing.T) {
+	c := exectest.Case{Schema: schema}
+	aggs, err := c.Aggs("COUNT(*); AVG(b); COUNT(b); SUM(b); MAX(b); MIN(s); COUNT(i); AVG(i); MAX(m) FILTER f", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := plan.GroupAgg{Keys: []int{0}, Aggs: aggs, UpdateBefore: true, ArgSchema: schema}
+	out := outSchema(schema, &n)
+	local, global := n, n
+	local.Phase, global.Phase = plan.LocalPhase, plan.GlobalPhase
+	mid := types.NewSchema(schema.Fields[0], types.Field{Name: "acc", Type: types.BytesType.NotNull()})
+	made := 0
+	mk := func() (op.Operator, error) {
+		if made++; made%2 == 0 {
+			return groupagg.New(&n, schema, out)
+		}
+		l, err := groupagg.New(&local, schema, mid)
+		if err != nil {
+			return nil, err
+		}
+		g, err := groupagg.New(&global, mid, out)
+		return &phases{l, g.(op.Stateful), g}, err
+	}
+	for seed := int64(1); seed <= 3; seed++ {
+		script, want := randomScript(rand.New(rand.NewSource(seed)), &n, 150)
+		for _, v := range exectest.Variants {
+			cl := &exectest.Cluster{Make: mk, Seed: seed, Every: 5}
+			r, err := exectest.Drive(cl, schema, script, v, exectest.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := exectest.Fold(r.Rows); !reflect.DeepEqual(got, want) {
+				t.Errorf("seed %d, %+v, %d starts:\n got  %s\n want %s", seed, v, cl.Starts, got, want)
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 	}
 	opt := agg.Options{Retract: n.InputRetracts, Owned: o.kind != plan.Tumble}
 	if n.Phase == plan.GlobalPhase {
-		in = agg.PhaseSchema(n.Aggs)
+		in = agg.PhaseSchema(n.Aggs, n.ArgSchema)
 	}
 	var err error
 	if o.set, err = agg.New(n.Aggs, in, opt); err != nil {

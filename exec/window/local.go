@@ -45,7 +45,7 @@ func newLocal(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := agg.New(n.Aggs, agg.PhaseSchema(n.Aggs),
+	set, err := agg.New(n.Aggs, agg.PhaseSchema(n.Aggs, n.ArgSchema),
 		agg.Options{CountRows: s.kind == plan.Hop && slides(n), Owned: s.kind != plan.Tumble})
 	if err == nil {
 		err = set.Packable()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 )
 
 // driver does what the coordinator of checkpoints decides. Its loop is one goroutine; cuts, writes
@@ -182,6 +183,7 @@ func (d *driver) doCut(a checkpoint.Action) {
 
 // takeCut takes the cut that an action asks for and waits until the sinks have prepared.
 func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error) {
+	killpoint.Pass("cut/begin")
 	switch a.Kind {
 	case checkpoint.Drain:
 		select {
@@ -210,6 +212,7 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 		if err != nil {
 			return nil, err
 		}
+		killpoint.Pass("cut/taken")
 		if err = c.wait(ctx, c.given); err != nil {
 			c.release()
 			return nil, err
@@ -229,6 +232,7 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 				sh.mu.Unlock()
 			}
 		}
+		killpoint.Pass("sealed/prepared")
 		return c, nil
 	}
 }
@@ -267,10 +271,12 @@ func (d *driver) write(ctx context.Context, c *cut, a checkpoint.Action) error {
 			return err
 		}
 	}
+	killpoint.Pass("sealed/unsaved")
 	saved, err := d.c.o.Repo.Save(ctx, m, paths)
 	if err != nil {
 		return err
 	}
+	killpoint.Pass("manifest/saved")
 	d.c.again = false
 	d.mu.Lock()
 	d.status.Completed++
@@ -310,6 +316,7 @@ func (d *driver) failed(err error) {
 // doCommit makes the output of an epoch visible beside the loop.
 func (d *driver) doCommit(id int64) {
 	d.beside(func(ctx context.Context) {
+		killpoint.Pass("manifest/uncommitted")
 		err := d.commit(ctx, id)
 		d.post(func() []checkpoint.Action {
 			if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
@@ -486,6 +487,7 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 		if err := s.committer.Commit(ctx, p.id, p.cs); err != nil {
 			return fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err)
 		}
+		killpoint.Pass("commit/untold")
 		s.mu.Lock()
 		s.pending = s.pending[1:]
 		s.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/build"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/state/store"
@@ -82,6 +83,7 @@ func (r *splitRun) restore(sp checkpoint.Split) {
 
 // restoreAll gives the operators their state and puts the rows that were on their way back.
 func (j *Job) restoreAll() error {
+	killpoint.Pass("restore/begin")
 	c := j.checkpoints
 	m := c.o.From
 	for _, t := range j.tasks {
@@ -105,6 +107,7 @@ func (j *Job) restoreAll() error {
 			setBooks(j.books[n.ID][0], o.Books)
 		}
 	}
+	killpoint.Pass("restore/state")
 	return j.restoreChannels(m)
 }
 
@@ -181,6 +184,7 @@ func (j *Job) subtaskOf(n *plan.Node) *subtask {
 // recoverSinks commits what the checkpoint says was prepared: the crash may have come before.
 func (j *Job) recoverSinks(ctx context.Context) error {
 	c := j.checkpoints
+	killpoint.Pass("restore/sinks")
 	var errs []error
 	from := c.o.Recover
 	for i := range from.Sinks {

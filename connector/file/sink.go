@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -327,6 +328,7 @@ func (c *committer) Commit(_ context.Context, _ connector.CommitID, cs []connect
 				return err
 			}
 		}
+		killpoint.Pass("commit/file-moved")
 	}
 	for d := range dirs {
 		if c.s.cfg.Overwrite && !c.cleared[d] {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -390,9 +391,11 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	}
 	next := c.at.with(id)
 	err := c.send(ctx, cs, suspect, refused)
+	killpoint.Pass("commit/kafka-sent")
 	if err == nil {
 		err = c.mark(ctx, next)
 	}
+	killpoint.Pass("commit/kafka-marked")
 	if err != nil {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
@@ -406,6 +409,7 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	if err := c.cl.EndTransaction(end, kgo.TryCommit); err != nil {
 		return c.cl.explain(err)
 	}
+	killpoint.Pass("commit/kafka-ended")
 	c.at = next
 	return nil
 }

@@ -40,10 +40,10 @@ func (st *Store) DirtyBytes(groupBytes int) int {
 //	value  columns in the form of state.AppendValue
 func (s *Set) ValueSpecs(group []types.Field) []state.Spec {
 	var out []state.Spec
-	for _, v := range s.values {
-		sp := state.Spec{Name: "values of", Key: slices.Clone(group), Version: SaveVersion}
+	for k, v := range s.values {
+		// The name goes by the order of the sets: columns may get other names between two starts.
+		sp := state.Spec{Name: fmt.Sprintf("values of %d", k+1), Key: slices.Clone(group), Version: SaveVersion}
 		for i, name := range v.names {
-			sp.Name += " " + name
 			sp.Key = append(sp.Key, types.Field{Name: name, Type: v.types[i]})
 		}
 		for i, f := range v.filters {
@@ -58,9 +58,6 @@ func (s *Set) ValueSpecs(group []types.Field) []state.Spec {
 		}
 		if v.seqAt >= 0 {
 			sp.Value = append(sp.Value, bigint("sequence"))
-		}
-		if len(s.values) > 1 {
-			sp.Name = fmt.Sprintf("%s (set %d)", sp.Name, len(out))
 		}
 		out = append(out, sp)
 	}

@@ -47,7 +47,7 @@ func (o *Join) savedWords(i int) []string {
 		words = append(words, "matches")
 	}
 	if [...]int64{o.n.LeftTTLMs, o.n.RightTTLMs}[i] > 0 {
-		words = append(words, "last write")
+		words = append(words, "last use")
 	}
 	return words
 }

@@ -26,6 +26,7 @@ func init() {
 			{Name: "file.modification-time", Type: types.TimestampLTZType(3).NotNull()},
 		},
 		Check:     check,
+		Delivery:  func(*connector.Table, option.Values) (connector.Delivery, string) { return (&sink{}).Delivery() },
 		NewSource: newSource,
 		NewSink:   newSink,
 	})

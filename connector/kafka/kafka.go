@@ -45,7 +45,7 @@ func init() {
 		Name: "kafka", Doc: "Topics of Apache Kafka, read and written as streams of rows.",
 		Options: slices.Concat(commonOptions, sourceOptions, keyOptions, sinkOptions),
 		Formats: true, Keyed: true, SourceMetadata: readMetadata, SinkMetadata: writeMetadata,
-		Check: check, NewSource: newSource, NewSink: newSink,
+		Check: check, Delivery: delivery(false), NewSource: newSource, NewSink: newSink,
 	})
 	upsert := func(*connector.Table, option.Values) types.ChangelogMode { return types.Upsert }
 	connector.Register(&connector.Factory{
@@ -53,8 +53,14 @@ func init() {
 		Options: slices.Concat(commonOptions, boundedOptions, keyOptions, upsertOptions, sinkOptions),
 		Formats: true, Keyed: true, NullDeletes: true, SourceMetadata: readMetadata, SinkMetadata: writeMetadata,
 		SourceChangelog: upsert, SinkChangelog: upsert,
-		Check: checkUpsert, NewSource: newSource, NewSink: newSink,
+		Check: checkUpsert, Delivery: delivery(true), NewSource: newSource, NewSink: newSink,
 	})
+}
+
+func delivery(upsert bool) func(*connector.Table, option.Values) (connector.Delivery, string) {
+	return func(t *connector.Table, o option.Values) (connector.Delivery, string) {
+		return (&sink{cfg: connector.SinkConfig{Table: t, Options: o}, upsert: upsert}).Delivery()
+	}
 }
 
 var commonOptions = []option.Spec{

@@ -23,6 +23,7 @@ func init() {
 			{Name: "standard-error", Kind: option.Bool, Default: "false", Doc: "Print to standard error."},
 		},
 		SinkChangelog: func(*connector.Table, option.Values) types.ChangelogMode { return types.Retract },
+		Delivery:      func(*connector.Table, option.Values) (connector.Delivery, string) { return (&sink{}).Delivery() },
 		NewSink: func(c connector.SinkConfig) (connector.Sink, error) {
 			return &sink{c}, nil
 		},

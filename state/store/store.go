@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -45,6 +46,8 @@ type Options struct {
 	// ID overrides the id that is drawn for the names of new files; it must never have been used
 	// before.
 	ID string
+
+	fs vfs.FS // nil: the system's
 }
 
 // Store is an open store. Lookup, Range, Get, Scan and Metrics may be called by any goroutine;
@@ -58,6 +61,9 @@ type Store struct {
 	known map[string]File // tables whose names and sums are known, by name
 	cuts  int
 	piece int // bytes from which changes are handed to the tree
+	// waiting is how many bytes may wait to be written; ended is told when some were.
+	waiting uint64
+	ended   chan struct{}
 
 	failed  chan struct{} // closed once err is set
 	once    sync.Once
@@ -65,7 +71,6 @@ type Store struct {
 	lookups atomic.Int64
 	hits    atomic.Int64
 	applied atomic.Int64
-	flush   atomic.Int64
 }
 
 var _ state.Cold = (*Store)(nil)
@@ -74,8 +79,12 @@ const (
 	defaultMemory = 64 << 20
 	minMemtable   = 1 << 20
 	maxMemtable   = 64 << 20
-	// memtables is how many of them may wait to be written before Apply waits too.
-	memtables = 4
+	// memtables is how many of them may wait to be written before Apply waits too, maxSublevels how
+	// many layers of tables may wait to be merged.
+	memtables    = 4
+	maxSublevels = 20
+	// never is a limit of the tree's that is not reached.
+	never = 1 << 20
 )
 
 // Open makes an empty store in the folder dir, which is made if it is missing and must be empty.
@@ -91,7 +100,8 @@ func open(dir string, files []File, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("state store: %w", err)
 	}
-	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, failed: make(chan struct{})}
+	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, failed: make(chan struct{}),
+		ended: make(chan struct{}, 1)}
 	if s.id == "" {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // does not fail
@@ -119,15 +129,25 @@ func (s *Store) options(o Options) *pebble.Options {
 	// Large batches are sorted and written to tables as they are, past the sorted buffers, which
 	// costs a third less and makes fewer, larger tables.
 	s.piece = int(2 * table)
+	s.waiting = uint64(memtables * table)
+	tell := func() {
+		select {
+		case s.ended <- struct{}{}:
+		default:
+		}
+	}
+	if o.fs == nil {
+		o.fs = vfs.Default
+	}
 	opt := &pebble.Options{
-		FS:                          unsynced{vfs.Default},
+		FS:                          unsynced{o.fs},
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		DisableWAL:                  true,
 		CacheSize:                   max(mem-2*table, mem/4),
 		MemTableSize:                uint64(table),
-		MemTableStopWritesThreshold: memtables,
+		MemTableStopWritesThreshold: never,
 		L0CompactionThreshold:       4,
-		L0StopWritesThreshold:       24,
+		L0StopWritesThreshold:       never,
 		LBaseMaxBytes:               max(64<<20, 4*table),
 		MaxOpenFiles:                1 << 12,
 		Logger:                      quiet{s},
@@ -135,7 +155,8 @@ func (s *Store) options(o Options) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.fail,
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.fail(i.Details) },
-			FlushEnd:        func(pebble.FlushInfo) { s.flush.Add(1) },
+			FlushEnd:        func(pebble.FlushInfo) { tell() },
+			CompactionEnd:   func(pebble.CompactionInfo) { tell() },
 		},
 	}
 	compress := sstable.SnappyCompression
@@ -257,28 +278,39 @@ func (s *Store) Apply(op uint16, changes []byte) error {
 	return s.wrap(err)
 }
 
-// commit hands b to the tree and replaces it by an empty one. The tree may wait for its own
-// goroutines, for ever if these fail, so it is waited for from outside.
+// commit hands b to the tree and replaces it by an empty one.
 func (s *Store) commit(b **pebble.Batch) error {
-	if err := s.broken(); err != nil {
-		return err
-	}
-	full := *b
-	if full.Empty() {
+	if (*b).Empty() {
 		return nil
 	}
-	*b = s.db.NewBatchWithSize(1 << 10)
-	done := make(chan error, 1)
-	go func() {
-		err := full.Commit(pebble.NoSync)
-		full.Close()
-		done <- err
-	}()
-	select {
-	case err := <-done:
+	if err := s.room(); err != nil {
 		return err
-	case <-s.failed:
-		return s.broken()
+	}
+	err := (*b).Commit(pebble.NoSync)
+	(*b).Close()
+	*b = s.db.NewBatchWithSize(1 << 10)
+	return err
+}
+
+// room waits until the tree has written what it got before. Were that left to the tree, nobody could
+// be told that it fails to, nor could it be closed.
+func (s *Store) room() error {
+	for {
+		if err := s.broken(); err != nil {
+			return err
+		}
+		m := s.db.Metrics()
+		if m.MemTable.Size <= s.waiting && m.Levels[0].Sublevels < maxSublevels {
+			return nil
+		}
+		// What has ended may not be in the figures yet: look again before long.
+		again := time.NewTimer(20 * time.Millisecond)
+		select {
+		case <-s.ended:
+		case <-again.C:
+		case <-s.failed:
+		}
+		again.Stop()
 	}
 }
 
@@ -445,11 +477,11 @@ func (s *Store) Metrics() Metrics {
 
 // Close ends the store. Its folder may be removed then; cuts that were not released are in it.
 func (s *Store) Close() error {
-	if err := s.broken(); err != nil {
-		// The tree's goroutines may be stuck, and Close would wait for them.
-		return nil
+	err := s.wrap(s.db.Close())
+	if s.broken() != nil {
+		return nil // everybody was told already, and what is open on a full disk is of no use
 	}
-	return s.wrap(s.db.Close())
+	return err
 }
 
 // cutDir is where the files of a cut lie until they are released.

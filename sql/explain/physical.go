@@ -140,16 +140,23 @@ func ttl(p *plan.Plan, op plan.Op) string {
 		}
 		return "; freed when the watermark passes its end"
 	case *plan.Join:
-		if ttl := p.Config["table.exec.state.ttl"]; ttl != "" && strings.Trim(ttl, " 0msdhin") != "" {
-			return "; kept for ever (table.exec.state.ttl does not work for joins yet)"
+		if ms = o.LeftTTLMs; o.LeftTTLMs != o.RightTTLMs {
+			return "; left rows " + kept(o.LeftTTLMs) + ", right rows " + kept(o.RightTTLMs)
 		}
 	default:
 		return ""
 	}
 	if ms > 0 {
-		return "; kept for " + duration(ms) + " after the last change"
+		return "; " + kept(ms) + " after the last change"
 	}
-	return "; kept for ever (table.exec.state.ttl is not set)"
+	return "; " + kept(ms) + " (table.exec.state.ttl is not set)"
+}
+
+func kept(ms int64) string {
+	if ms > 0 {
+		return "kept for " + duration(ms)
+	}
+	return "kept for ever"
 }
 
 // operator gives the particulars of n's kind.

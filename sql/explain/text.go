@@ -84,7 +84,7 @@ func breakAt(text string, room int) int {
 	for i := 0; i < len(text); i++ {
 		switch {
 		case text[i] == '\'':
-			quoted = !quoted
+			quoted = quoted != !apostrophe(text, i)
 		case text[i] == ' ' && !quoted:
 			if i > room && last >= 0 {
 				return last
@@ -96,6 +96,13 @@ func breakAt(text string, room int) int {
 		}
 	}
 	return last
+}
+
+// apostrophe reports whether the quote at i is one within a word, as in "job's", and not that of a
+// string, which may follow a single letter: x'00'.
+func apostrophe(text string, i int) bool {
+	letter := func(k int) bool { return k >= 0 && k < len(text) && text[k] >= 'a' && text[k] <= 'z' }
+	return letter(i-2) && letter(i-1) && letter(i+1)
 }
 
 // duration prints ms in the largest units that are whole: 1 h 30 min.

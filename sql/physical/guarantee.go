@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/plan"
 )
@@ -17,15 +18,100 @@ func (b *builder) guarantees() {
 	}
 }
 
-// guarantee joins what the sink does with its rows and what its sources do after a restart. There
-// are no checkpoints, so nothing of the operators' state outlives a crash.
+// guarantee joins what the sink does with its rows, whether checkpoints are taken, and what the
+// sources do after a restart.
 func (b *builder) guarantee(n *node, s *plan.Sink) string {
 	if s.Collect {
 		return "rows are shown as they come; another run starts again"
 	}
-	sources := b.sourcesOf(n, map[*node]bool{})
+	how, words := delivery(s)
+	var text string
+	every, saves := b.interval()
+	switch {
+	case saves:
+		text = withCheckpoints(how, words, every)
+	case how == connector.ExactlyOnce && s.Table.Options[keyDelivery] != "":
+		return "none, as the job does not start: '" + keyDelivery + "' = 'exactly-once' needs checkpoints; " + setInterval
+	default:
+		text = withoutCheckpoints(how, words, n.bounded)
+	}
+	if gives := b.sourcesGive(n); gives != "" && (!n.bounded || saves) {
+		text += ". Sources: " + gives
+	}
+	return text
+}
+
+const (
+	keyInterval = "execution.checkpointing.interval"
+	keyDelivery = "sink.delivery-guarantee"
+	setInterval = "SET '" + keyInterval + "' = '10 s'"
+)
+
+// interval is how often checkpoints are taken, and whether they are.
+func (b *builder) interval() (string, bool) {
+	every := strings.TrimSpace(b.cfg.All()[keyInterval])
+	d, err := option.ParseDuration(every)
+	return every, err == nil && d > 0 && !b.batch
+}
+
+func withCheckpoints(how connector.Delivery, words, every string) string {
+	const also = ", which has each row once"
+	state := "after a crash the job goes on from its last checkpoint (there is one every " + every + "), with its state"
+	switch how {
+	case connector.ExactlyOnce:
+		return said("exactly once", words, state)
+	case connector.AtLeastOnce:
+		if words == "" {
+			words = "what was written since the last checkpoint may be written again"
+		}
+		return said("at least once", words, state+also)
+	}
+	return said("at most once", words, state+also)
+}
+
+func withoutCheckpoints(how connector.Delivery, words string, bounded bool) string {
+	const lost = "state is lost in a crash, as no checkpoints are taken (" + setInterval + "): results go on from where the sources do"
+	switch {
+	case how == connector.ExactlyOnce && bounded:
+		return said("exactly once", words, "output appears when the job ends; after a crash nothing has appeared, and the job starts again "+
+			"from the beginning")
+	case how == connector.ExactlyOnce:
+		return said("output is never seen in part", words, "what has appeared stays, and "+lost)
+	case how == connector.AtMostOnce:
+		return said("at most once", words, "")
+	case bounded:
+		return said("at least once", words, "after a crash the job starts again from the beginning and writes its rows again")
+	}
+	return said("at least once", words, lost)
+}
+
+// said joins a guarantee with how it is kept and with what a crash means; the latter two may be "".
+func said(what, how, crash string) string {
+	if how != "" && crash != "" {
+		return what + ": " + how + ". " + strings.ToUpper(crash[:1]) + crash[1:]
+	}
+	return what + ": " + how + crash
+}
+
+// delivery is what the sink's connector says.
+func delivery(s *plan.Sink) (how connector.Delivery, words string) {
+	f := connector.Lookup(s.Table.Connector)
+	if f != nil && f.Delivery != nil {
+		return f.Delivery(s.Table, option.Of(s.Table.Options, f.Options, connector.CommonOptions))
+	}
+	switch strings.ToLower(s.Table.Options[keyDelivery]) {
+	case "exactly-once":
+		return connector.ExactlyOnce, ""
+	case "none":
+		return connector.AtMostOnce, "rows that fail are lost"
+	}
+	return connector.AtLeastOnce, ""
+}
+
+// sourcesGive says what the sources of n do after a restart.
+func (b *builder) sourcesGive(n *node) string {
 	var gives []string
-	for _, o := range sources {
+	for _, o := range b.sourcesOf(n, map[*node]bool{}) {
 		if src, ok := o.Op.(*plan.Source); ok && b.gives[o] != "" {
 			g := "`" + src.Table.Name + "`: " + b.gives[o]
 			if !slices.Contains(gives, g) {
@@ -33,52 +119,7 @@ func (b *builder) guarantee(n *node, s *plan.Sink) string {
 			}
 		}
 	}
-	var text string
-	switch how := delivery(s); {
-	case how == whole && n.bounded:
-		text = "exactly once: the files appear when the job ends. After a crash nothing has appeared, and the job " +
-			"starts again from the beginning"
-	case how == whole:
-		text = "no file appears before it is complete. After a crash the files that have appeared stay, the unfinished " +
-			"ones are gone, and state is lost, since there are no checkpoints yet: results go on from where the sources do"
-	case how == upserts:
-		text = "at least once: a version of a row may be written again, and the newest one by key stands. After a crash " +
-			"state is lost, since there are no checkpoints yet"
-	case how == none:
-		text = "rows are written as they come and none is kept back; another run writes them again"
-	case n.bounded:
-		text = "at least once: after a crash the job starts again from the beginning and writes its rows again"
-	default:
-		text = "at least once: after a crash rows may be written again, and state is lost, since there are no " +
-			"checkpoints yet"
-	}
-	if len(gives) > 0 && !n.bounded {
-		text += ". Sources: " + strings.Join(gives, "; ")
-	}
-	return text
-}
-
-// How a connector writes.
-const (
-	atLeastOnce = iota
-	whole       // output appears whole or not at all
-	upserts     // rewriting changes nothing
-	none        // nothing is promised
-)
-
-func delivery(s *plan.Sink) int {
-	switch s.Table.Connector {
-	case "filesystem":
-		return whole
-	case "upsert-kafka":
-		return upserts
-	case "print", "blackhole":
-		return none
-	}
-	if strings.EqualFold(option.Of(s.Table.Options).Get("sink.delivery-guarantee"), "none") {
-		return none
-	}
-	return atLeastOnce
+	return strings.Join(gives, "; ")
 }
 
 func (b *builder) sourcesOf(n *node, seen map[*node]bool) []*node {

@@ -49,7 +49,7 @@ in one program without a cluster.`,
 		SilenceUsage:  true,
 		Version:       version.String(),
 	}
-	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand())
+	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand())
 	return root
 }
 

@@ -316,7 +316,10 @@ func (v *view) started(j *engine.Run) {
 	if v.begins == nil {
 		v.begins = map[*engine.Run]begin{}
 	}
-	v.begins[j] = begin{time.Now(), j.Status()}
+	v.begins[j] = begin{at: time.Now()}
+	if j.Restored != nil {
+		v.begins[j] = begin{time.Now(), j.Status()}
+	}
 	if v.server != nil {
 		v.server.Add(nameOf(j), j.Began, j.Supervisor)
 	}

@@ -161,8 +161,8 @@ func (v *view) leftBehind(j *engine.Run, r *job.Report, failed bool) {
 		return
 	}
 	if c.LastSavepoint != "" {
-		fmt.Fprintf(v.stderr, "savepoint: %s\n  tidemark run --from %s %s  starts from it; tidemark plan --from ... says before what a changed file would make of it\n",
-			c.LastSavepoint, quoted(c.LastSavepoint), quoted(v.file))
+		fmt.Fprintf(v.stderr, "Savepoint: %s\nTo start from it, with this file or a changed one (plan instead of run says before what becomes of the state):\n"+
+			"  tidemark run --from %s %s\n", c.LastSavepoint, quoted(c.LastSavepoint), quoted(v.file))
 	}
 	if c.Last > 0 {
 		fmt.Fprintf(v.stderr, "The next run of job %s goes on from checkpoint %d.\n", j.Name, c.Last)

@@ -147,8 +147,6 @@ type arrays struct {
 	fields [][]byte
 }
 
-const arrayHeader = 20
-
 // begin starts arrays of the given columns.
 func (a *arrays) begin(s *shape, cols []int) {
 	for len(a.cols) < len(cols) {

@@ -1,0 +1,289 @@
+package kill
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The ports of the servers, which nobody else takes.
+const (
+	kafkaPort    = "49092"
+	postgresPort = "49432"
+	s3Port       = "49333"
+	kafka        = "127.0.0.1:" + kafkaPort
+	postgres     = "postgres://postgres@127.0.0.1:" + postgresPort + "/test?sslmode=disable"
+	s3           = "http://127.0.0.1:" + s3Port
+)
+
+// kills is how often the job of each test is killed.
+var kills = 40
+
+// binary is the command, built with its places to be killed at.
+var binary string
+
+// started are the servers that run: name to error.
+var started struct {
+	sync.Mutex
+	err map[string]error
+}
+
+func TestMain(m *testing.M) {
+	if !wanted() {
+		os.Exit(m.Run())
+	}
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tidemark-kill-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		if text := os.Getenv("TIDEMARK_KILLS"); text != "" {
+			if kills, err = strconv.Atoi(text); err != nil || kills < len(phases) {
+				fmt.Fprintf(os.Stderr, "TIDEMARK_KILLS is %q; write a number of at least %d\n", text, len(phases))
+				return 1
+			}
+		}
+		binary = filepath.Join(dir, "tidemark")
+		if out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", binary, "../../cmd/tidemark").CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+			return 1
+		}
+		started.err = map[string]error{}
+		defer func() {
+			for name := range started.err {
+				script(context.Background(), name, "wipe").Run()
+			}
+		}()
+		return m.Run()
+	}())
+}
+
+func wanted() bool { return os.Getenv("TIDEMARK_INTEGRATION") != "" }
+
+// need starts servers afresh, once, or skips the test.
+func need(t *testing.T, names ...string) {
+	t.Helper()
+	if !wanted() {
+		t.Skip("SKIPPED: this kills the real command, beside real servers; set TIDEMARK_INTEGRATION=1 to have them started")
+	}
+	started.Lock()
+	defer started.Unlock()
+	for _, name := range names {
+		err, there := started.err[name]
+		if !there {
+			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it may have to be installed
+			script(ctx, name, "wipe").Run()
+			out, startErr := script(ctx, name, "start").CombinedOutput()
+			cancel()
+			if startErr != nil {
+				err = fmt.Errorf("start %s: %w\n%s", name, startErr, out)
+			}
+			started.err[name] = err
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// script is a call of a script of test/peers.
+func script(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "../peers/"+name, args...)
+	// A transaction that nobody ends is looked for every second, and not every ten.
+	cmd.Env = append(os.Environ(), "KAFKA_PORT="+kafkaPort, "PG_PORT="+postgresPort, "S3_PORT="+s3Port,
+		"KAFKA_EXTRA=transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// must runs a command and returns what it wrote.
+func must(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, tail(errs.String()))
+	}
+	return out.String()
+}
+
+// tail is the end of a long text.
+func tail(s string) string {
+	if len(s) > 4000 {
+		return "..." + s[len(s)-4000:]
+	}
+	return s
+}
+
+// newTopics makes topics.
+func newTopics(t testing.TB, partitions int32, names ...string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	made, err := kadm.NewClient(cl).CreateTopics(t.Context(), partitions, 1, nil, names...)
+	if err == nil {
+		err = made.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// query runs a statement with psql and returns its lines.
+func query(t testing.TB, statement string) []string {
+	t.Helper()
+	return lines(must(t, script(t.Context(), "postgres", "sql", "-Atq", "-v", "ON_ERROR_STOP=1", "-c", statement)))
+}
+
+func lines(text string) []string {
+	text = strings.TrimSuffix(text, "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// consume reads what is committed of topics with Kafka's own consumer, all at once.
+func consume(t testing.TB, topics ...string) [][]string {
+	t.Helper()
+	out, errs := make([]bytes.Buffer, len(topics)), make([]bytes.Buffer, len(topics))
+	var cmds []*exec.Cmd
+	for i, topic := range topics {
+		cmd := script(t.Context(), "kafka", "consume", "--topic", topic, "--from-beginning", "--isolation-level", "read_committed", "--timeout-ms", "15000")
+		cmd.Stdout, cmd.Stderr = &out[i], &errs[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	rows := make([][]string, len(topics))
+	for i, cmd := range cmds {
+		// It ends with an error when nothing more comes.
+		if err := cmd.Wait(); err != nil && !strings.Contains(errs[i].String(), "Processed a total of") {
+			t.Errorf("consume %s: %v\n%s", topics[i], err, tail(errs[i].String()))
+		}
+		rows[i] = lines(out[i].String())
+	}
+	return rows
+}
+
+// visible returns the lines of the visible files of a folder.
+func visible(t testing.TB, dir string) []string {
+	t.Helper()
+	var out []string
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if strings.ContainsAny(e.Name()[:1], "._") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, lines(string(text))...)
+	}
+	return out
+}
+
+// order is record i of the input: a time that goes on by two milliseconds each, up to two seconds
+// out of order.
+func order(i int) string {
+	at := time.UnixMilli(1_704_067_200_000 + int64(i)*2 - int64(i)*7919%2000).UTC()
+	return fmt.Sprintf(`{"id":%d,"k":"k%02d","price":%d,"ts":"%s"}`, i, i*31%20, i%997, at.Format("2006-01-02 15:04:05.000"))
+}
+
+// feeder makes the input grow until it is stopped.
+type feeder struct {
+	stop chan struct{}
+	done chan struct{}
+	n    int // once done
+	err  error
+}
+
+// feedEvery calls f with the next rows every 100 ms, of which there are perSecond.
+func feedEvery(perSecond int, every time.Duration, f func(from, to int) error) *feeder {
+	d := &feeder{stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(d.done)
+		start := time.Now()
+		for {
+			to := int(time.Since(start).Seconds() * float64(perSecond))
+			if d.err = f(d.n, to); d.err != nil {
+				return
+			}
+			d.n = to
+			select {
+			case <-d.stop:
+				return
+			case <-time.After(every):
+			}
+		}
+	}()
+	return d
+}
+
+// end stops the growth and returns how many rows there are.
+func (d *feeder) end(t testing.TB) int {
+	t.Helper()
+	close(d.stop)
+	<-d.done
+	if d.err != nil {
+		t.Fatalf("feed: %v", d.err)
+	}
+	return d.n
+}
+
+// feedTopic makes a topic of two partitions grow.
+func feedTopic(t testing.TB, topic string, perSecond int) *feeder {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return feedEvery(perSecond, 100*time.Millisecond, func(from, to int) error {
+		recs := make([]*kgo.Record, 0, to-from)
+		for i := from; i < to; i++ {
+			recs = append(recs, &kgo.Record{Value: []byte(order(i)), Partition: int32(i % 2)})
+		}
+		return cl.ProduceSync(context.Background(), recs...).FirstErr()
+	})
+}
+
+// feedFolder makes a folder grow, by files that appear whole.
+func feedFolder(dir string, perSecond int) *feeder {
+	return feedEvery(perSecond, 500*time.Millisecond, func(from, to int) error {
+		if from == to {
+			return nil
+		}
+		var b strings.Builder
+		for i := from; i < to; i++ {
+			b.WriteString(order(i) + "\n")
+		}
+		name := fmt.Sprintf("%09d.jsonl", from)
+		aside := filepath.Join(dir, "."+name)
+		if err := os.WriteFile(aside, []byte(b.String()), 0o644); err != nil {
+			return err
+		}
+		return os.Rename(aside, filepath.Join(dir, name))
+	})
+}

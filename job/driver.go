@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/internal/killpoint"
 )
 
@@ -45,9 +46,13 @@ type savepointResult struct {
 
 func newDriver(j *Job) *driver {
 	c := j.checkpoints
-	return &driver{j: j, c: c, co: checkpoint.NewCoordinator(c.o.Coordinator), events: make(chan func() []checkpoint.Action, 64),
+	d := &driver{j: j, c: c, co: checkpoint.NewCoordinator(c.o.Coordinator), events: make(chan func() []checkpoint.Action, 64),
 		start: time.Now(), timer: time.NewTimer(time.Hour), ended: make(chan struct{}), over: make(chan struct{}),
 		reports: map[string]chan savepointResult{}, positions: map[int64]*frozen{}}
+	c.segments.grew = func(n int64) {
+		d.post(func() []checkpoint.Action { return d.co.OutputGrew(d.now(), n) })
+	}
+	return d
 }
 
 func (d *driver) now() int64 { return time.Since(d.start).Milliseconds() }
@@ -384,6 +389,7 @@ func (d *driver) report(a checkpoint.Action) {
 // freezeEnded writes down the state of operators that have come to their end: after a drain it is
 // what the next start goes on from.
 func (j *Job) freezeEnded(c *cut) error {
+	heads := map[[2]int][]byte{} // by node and subtask
 	for _, t := range j.tasks {
 		for _, s := range t.subtasks {
 			for _, r := range s.order {
@@ -394,11 +400,21 @@ func (j *Job) freezeEnded(c *cut) error {
 				if err := r.handOn(st, c.id); err != nil {
 					return err
 				}
+				head, err := st.Head(nil)
+				if err != nil {
+					return fmt.Errorf("operator %s: %w", r.node.Label, err)
+				}
+				heads[[2]int{r.node.ID, s.index}] = head
 			}
 		}
 	}
 	for i := range c.got.ops {
-		c.got.ops[i].ended = false // what comes after it starts with what is kept
+		o := &c.got.ops[i]
+		if _, ok := j.p.Nodes[o.node].Op.(*plan.Values); ok {
+			continue // they are not given again
+		}
+		o.ended = false // what comes after it starts with what is kept
+		o.head = heads[[2]int{o.node, o.subtask}]
 	}
 	for i := range c.got.sources {
 		c.got.sources[i].done = false

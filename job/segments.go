@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -37,6 +38,20 @@ type segments struct {
 	live map[string]checkpoint.File // sealed in files, not committed; guarded by mu
 	next int
 	size int64 // bytes sealed and not committed
+
+	// grew is told of every few megabytes written: much output calls for a checkpoint.
+	grew    func(bytes int64)
+	written atomic.Int64
+}
+
+// tellEvery is how many bytes lie between two calls of grew.
+const tellEvery = 4 << 20
+
+// wrote counts bytes of segments.
+func (s *segments) wrote(n int) {
+	if total := s.written.Add(int64(n)); total >= tellEvery && s.grew != nil && s.written.CompareAndSwap(total, 0) {
+		s.grew(total)
+	}
 }
 
 // sealedFile names a segment that lies in a file.
@@ -49,11 +64,16 @@ type sealedFile struct {
 func newSegments(o CheckpointOptions) *segments {
 	s := &segments{o: o, dir: filepath.Join(o.WorkDir, "segments"), live: map[string]checkpoint.File{},
 		run: strconv.FormatInt(time.Now().UnixNano(), 36)}
-	if o.From != nil {
-		for _, f := range o.From.Segments {
-			s.live[f.Name] = f
-			s.size += f.Size
+	for _, m := range []*checkpoint.Manifest{o.From, o.Recover} {
+		if m == nil {
+			continue
 		}
+		for _, f := range m.Segments {
+			s.live[f.Name] = f
+		}
+	}
+	for _, f := range s.live {
+		s.size += f.Size
 	}
 	return s
 }
@@ -155,6 +175,7 @@ type segmentWriter struct {
 // Write implements io.Writer.
 func (w *segmentWriter) Write(p []byte) (int, error) {
 	w.size += int64(len(p))
+	w.s.wrote(len(p))
 	if w.file == nil {
 		if w.buf = append(w.buf, p...); len(w.buf) <= inlineSegment {
 			return len(p), nil

@@ -39,6 +39,7 @@ type aggregator struct {
 	groupings [][]int // see logical.Aggregate.GroupingIDs
 	window    *groupWindow
 	props     []plan.WindowProp
+	ttlMs     *int64 // see logical.Aggregate
 	at        sqlerr.Span
 }
 
@@ -352,7 +353,7 @@ func (a *aggregator) notGrouped(c *expr.Column, clause string) error {
 // build makes the node, with a projection below for what must be computed first.
 func (a *aggregator) build() *relation {
 	pre := &preProject{rel: a.input}
-	node := &logical.Aggregate{Sets: a.sets, GroupingIDs: a.groupings, Pos: pos(a.at)}
+	node := &logical.Aggregate{Sets: a.sets, GroupingIDs: a.groupings, TTLMs: a.ttlMs, Pos: pos(a.at)}
 	for _, k := range a.keys {
 		pre.add(k)
 	}

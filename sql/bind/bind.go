@@ -30,6 +30,8 @@ type Binder struct {
 	unchecked bool
 	// emit is the select block of an INSERT that may have the hint EMIT; nil elsewhere.
 	emit *ast.Select
+	// ttl is the hint STATE_TTL of the select block whose FROM is being bound; nil without one.
+	ttl *stateTTL
 	// views are the names of the views being expanded, outermost first.
 	views []string
 }

@@ -28,6 +28,7 @@ func (c *ctes) find(name string) *ctes {
 
 // from binds a table expression.
 func (b *Binder) from(t ast.TableExpr, with *ctes) (*relation, error) {
+	b.ttl.input(b.inputName(t, with))
 	switch t := t.(type) {
 	case *ast.TableRef:
 		return b.tableRef(t, with)

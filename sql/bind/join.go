@@ -23,7 +23,8 @@ func (b *Binder) join(t *ast.Join, with *ctes) (*relation, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := &logical.Join{L: l.node, R: r.node, Kind: joinKinds[t.Kind], Pos: pos(t.Span)}
+	node := &logical.Join{L: l.node, R: r.node, Kind: joinKinds[t.Kind], Pos: pos(t.Span),
+		LeftTTLMs: b.ttl.of(b.inputName(t.L, with)), RightTTLMs: b.ttl.of(b.inputName(t.R, with))}
 	both := &relation{node: node, cols: append(slices.Clone(l.cols), r.cols...)}
 	s := &scope{b: b, rel: both, clause: "ON"}
 	var merged [][2]int

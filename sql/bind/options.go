@@ -44,8 +44,8 @@ func (b *Binder) optionsHint(hints []*ast.Hint) (map[string]string, error) {
 	return out, nil
 }
 
-// queryHints are the hints of Flink that choose between join algorithms or tune them: they change
-// no result, so they are accepted where Flink accepts them.
+// queryHints are the hints of Flink for a select block. All but STATE_TTL choose between join
+// algorithms or tune them: they change no result, so they are accepted where Flink accepts them.
 var queryHints = []string{"BROADCAST", "SHUFFLE_HASH", "SHUFFLE_MERGE", "NEST_LOOP", "LOOKUP", "STATE_TTL",
 	"MULTI_JOIN"}
 

@@ -27,7 +27,17 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	if err := b.checkSelect(q); err != nil {
 		return nil, nil, err
 	}
+	ttl, err := b.stateTTL(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	outer := b.ttl
+	b.ttl = ttl
 	rel, err := b.input(q, with)
+	b.ttl = outer
+	if err == nil {
+		err = ttl.check()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,12 +50,20 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	case q.Having != nil || hasAggregate(q, order):
 		a = &aggregator{b: b, input: rel, at: q.Span}
 	}
+	keep := ttl.of(b.inputName(q.From, with))
+	if a != nil {
+		a.ttlMs = keep
+	}
 	s := &scope{b: b, rel: rel, clause: "the select list", aggs: a, subs: &subqueries{with: with}}
 	items, err := s.selectItems(q.Items)
 	if err != nil {
 		return nil, nil, err
 	}
-	return b.finishSelect(q, s, items, order)
+	rel, keys, err := b.finishSelect(q, s, items, order)
+	if err == nil && a == nil {
+		distinctTTL(q, rel, keep)
+	}
+	return rel, keys, err
 }
 
 // checkSelect refuses the clauses that cannot run yet.

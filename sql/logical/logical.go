@@ -63,7 +63,10 @@ type Aggregate struct {
 	Window    *plan.Window
 	Props     []plan.WindowProp
 	PropNames []string
-	Pos       expr.Pos
+	// TTLMs says after how long a key without a new row is forgotten (0: never), where the query
+	// does; nil: table.exec.state.ttl. Windows do not mind it.
+	TTLMs *int64
+	Pos   expr.Pos
 }
 
 // WindowTVF appends window_start, window_end and window_time to the rows of Input.
@@ -83,7 +86,9 @@ type Join struct {
 	Kind plan.JoinKind
 	// Cond is the condition over the columns of L, then those of R; nil for a cross join.
 	Cond expr.Expr
-	Pos  expr.Pos
+	// LeftTTLMs and RightTTLMs are like Aggregate.TTLMs, for the rows of L and of R.
+	LeftTTLMs, RightTTLMs *int64
+	Pos                   expr.Pos
 
 	// LeftKeys and RightKeys are set by the optimiser, which takes equalities out of Cond: pairs
 	// of columns of L and of R of the same types. NullSafe is nil or says of each pair whether

@@ -107,9 +107,7 @@ func (b *builder) groupAgg(a *logical.Aggregate) *node {
 		return nil
 	}
 	op := &plan.GroupAgg{Keys: a.Keys, Aggs: a.Aggs, InputRetracts: !in.Mode.IsInsertOnly(), UpdateBefore: true, ArgSchema: in.Schema}
-	if !b.batch {
-		op.TTLMs = b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()
-	}
+	op.TTLMs = b.stateTTL(a.TTLMs)
 	out := &node{Node: plan.Node{Schema: aggSchema(in.Schema, a.Keys, a.Aggs), RowTime: -1, Op: op},
 		pos: a.Pos, what: "GroupAggregate"}
 	out.Label = "GroupAggregate" + by(in.Schema, a.Keys)
@@ -137,6 +135,18 @@ func (b *builder) groupAgg(a *logical.Aggregate) *node {
 	edge.ordered = edge.ordered && b.ordering(in) && anyOrdered(a.Aggs)
 	out.in = []input{edge}
 	return b.add(out)
+}
+
+// stateTTL is how long an operator keeps state that is not written to, ms: what the query's hint
+// says, or the configuration. 0 is for ever, as always in batch mode, where Flink ignores both.
+func (b *builder) stateTTL(hint *int64) int64 {
+	switch {
+	case b.batch:
+		return 0
+	case hint != nil:
+		return *hint
+	}
+	return b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()
 }
 
 // groupMode is what a group aggregation emits, with -U.

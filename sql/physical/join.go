@@ -29,7 +29,8 @@ func (b *builder) join(j *logical.Join) *node {
 		return nil
 	}
 	out := &node{Node: plan.Node{Schema: joinSchema(j, l, r), RowTime: -1, Label: "Join", Mode: types.InsertOnly,
-		Op: &plan.Join{Kind: j.Kind, LeftKeys: j.LeftKeys, RightKeys: j.RightKeys, NullSafe: j.NullSafe, Filter: j.Cond}},
+		Op: &plan.Join{Kind: j.Kind, LeftKeys: j.LeftKeys, RightKeys: j.RightKeys, NullSafe: j.NullSafe, Filter: j.Cond,
+			LeftTTLMs: b.stateTTL(j.LeftTTLMs), RightTTLMs: b.stateTTL(j.RightTTLMs)}},
 		pos: j.Pos, what: "Join"}
 	out.Label = "Join(" + j.Kind.String()
 	if len(j.LeftKeys) > 0 {

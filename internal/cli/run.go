@@ -431,7 +431,7 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 			r.Elapsed = time.Since(b.at)
 		}
 		account(v.stderr, v.file, r, b.status, err != nil)
-		v.survived(j)
+		v.survived(j, err != nil)
 	}
 	v.leftBehind(j, r, err != nil)
 	for _, u := range r.Unbalanced {
@@ -476,13 +476,33 @@ func account(w io.Writer, file string, r *job.Report, begin job.Status, failed b
 		fmt.Fprintf(w, "%s could not be decoded and were skipped (ignore-parse-errors); a dead-letter output would keep them.\n",
 			show.Plural(r.Skipped, "record", "records"))
 	}
-	if r.Dead > 0 {
+	if r.Dead > 0 && keepsDeadLetters(r) {
 		fmt.Fprintf(w, "%s went to the dead-letter output.\n", show.Plural(r.Dead, "record or row", "records or rows"))
 	}
 	if r.Late > 0 {
 		fmt.Fprintf(w, "%s came after their windows had closed and were dropped (numLateRecordsDropped). A larger delay in\n"+
 			"WATERMARK FOR keeps more of them and makes results later.\n", show.Plural(r.Late, "late row", "late rows"))
 	}
+}
+
+// keepsDeadLetters reports whether some table of a job has a dead-letter output: without one the
+// first bad record ends the job.
+func keepsDeadLetters(r *job.Report) bool {
+	for _, b := range r.Nodes {
+		var o map[string]string
+		switch x := b.Node.Op.(type) {
+		case *plan.Source:
+			o = x.Table.Options
+		case *plan.Sink:
+			if x.Table != nil {
+				o = x.Table.Options
+			}
+		}
+		if o["dead-letter.path"] != "" || o["dead-letter.table"] != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func label(s string) string {

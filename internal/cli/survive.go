@@ -106,7 +106,7 @@ func survival(j *engine.Run) string {
 	switch {
 	case !ok:
 	case c.Last > 0:
-		out = fmt.Sprintf("  checkpoint %d (%s ago)", c.Last, show.Duration(max(0, time.Since(c.LastAt)).Truncate(time.Second)))
+		out = fmt.Sprintf("  checkpoint %d (%s)", c.Last, ago(time.Since(c.LastAt)))
 	default:
 		out = "  no checkpoint yet"
 	}
@@ -119,8 +119,20 @@ func survival(j *engine.Run) string {
 	return out
 }
 
-// survived is the part of the account that tells of checkpoints and restarts.
-func (v *view) survived(j *engine.Run) {
+// ago is an age in whole seconds.
+func ago(d time.Duration) string {
+	if d < time.Second {
+		return "just now"
+	}
+	if d < time.Minute {
+		return fmt.Sprintf("%d s ago", d/time.Second)
+	}
+	return show.Duration(d.Truncate(time.Second)) + " ago"
+}
+
+// survived is the part of the account that tells of checkpoints and restarts, of a job that has failed
+// or not.
+func (v *view) survived(j *engine.Run, failed bool) {
 	var b strings.Builder
 	if c, ok := j.Checkpoints(); ok && c.Completed+c.Failed > 0 {
 		fmt.Fprintf(&b, "%s", show.Plural(c.Completed, "checkpoint", "checkpoints"))
@@ -139,10 +151,10 @@ func (v *view) survived(j *engine.Run) {
 	}
 	if n, why := j.Restarts(); n > 0 {
 		fmt.Fprintf(&b, "Started again %s", show.Plural(int64(n), "time", "times"))
-		if why != nil {
+		if why != nil && !failed { // else it comes last anyway
 			fmt.Fprintf(&b, ", the last time because: %v", why)
 		}
-		b.WriteString("\n")
+		b.WriteString(".\n")
 	}
 	io.WriteString(v.stderr, b.String())
 }

@@ -13,6 +13,10 @@
 // is late for a window that has not fired yet, but not for others of its slice, waits until that
 // window has fired (held.go), so that a batch of many rows gives what rows one by one give.
 //
+// What survives a restart is entries of keyed state, one a key and slice, window or (with sessions)
+// key, and the watermark; save.go says how they look, agg_save.go how parts that were differently far
+// come together. A local phase keeps nothing: it emits what it holds before a checkpoint.
+//
 // Times in this package are milliseconds of local wall-clock time, in the window's time zone,
 // unless they are called instants; without a zone both are the same.
 package window

@@ -131,10 +131,10 @@ func TestKafkaAndPostgres(t *testing.T) {
 	broker, database := newFlicker(), newFlicker()
 	r.away = func() bool { return broker.away() || database.away() }
 	r.killOften(t, kills, func(done int) {
-		if done%40 == 20 {
+		if done%40 == min(20, kills/2) {
 			broker.crash("kafka", "1")
 		}
-		if done%40 == 39 {
+		if done%40 == min(39, kills*3/4) {
 			database.crash("postgres")
 		}
 	})

@@ -39,7 +39,7 @@ also when something would be dropped and --allow-dropped-state is not given.`,
 			}
 			bad := 0
 			for _, p := range plans {
-				fmt.Print(planText(p, args[0], s.recovery.AllowDropped))
+				fmt.Print(planText(p, startOf(s.recovery, p, args[0])))
 				if p.Err != nil {
 					bad++
 				}
@@ -57,7 +57,7 @@ also when something would be dropped and --allow-dropped-state is not given.`,
 }
 
 // planText prints what a job would make of a savepoint.
-func planText(p engine.JobPlan, file string, allowed bool) string {
+func planText(p engine.JobPlan, start func(flag string) string) string {
 	var b strings.Builder
 	if p.From == nil {
 		fmt.Fprintf(&b, "job %s %s\n", p.Job, p.Why)
@@ -80,18 +80,26 @@ func planText(p engine.JobPlan, file string, allowed bool) string {
 		if n := len(dropped.Lost); n > 1 {
 			what = fmt.Sprintf("%d of these would be left behind", n)
 		}
-		fmt.Fprintf(&b, "The job would not start: %s. If that is meant:\n  tidemark run --from %s --allow-dropped-state %s\n",
-			what, quoted(place(p.From.Location)), quoted(file))
+		fmt.Fprintf(&b, "The job would not start: %s. If that is meant:\n  %s\n", what, start("--allow-dropped-state "))
 	case p.Err != nil:
 		fmt.Fprintf(&b, "The job would not start: %v\n", p.Err)
 	default:
-		flag := ""
-		if allowed {
-			flag = "--allow-dropped-state "
-		}
-		fmt.Fprintf(&b, "The job would start:\n  tidemark run --from %s %s%s\n", quoted(place(p.From.Location)), flag, quoted(file))
+		fmt.Fprintf(&b, "The job would start:\n  %s\n", start(""))
 	}
 	return b.String()
+}
+
+// startOf returns the command that starts a job as it was planned, with one more flag.
+func startOf(o engine.RecoveryOptions, p engine.JobPlan, file string) func(flag string) string {
+	return func(flag string) string {
+		if o.AllowDropped {
+			flag = "--allow-dropped-state "
+		}
+		if o.From != "" { // else it finds its checkpoint itself
+			flag = "--from " + quoted(place(p.From.Location)) + " " + flag
+		}
+		return "tidemark run " + flag + quoted(file)
+	}
 }
 
 // title is "savepoint 12".

@@ -172,13 +172,28 @@ func (v *view) leftBehind(j *engine.Run, r *job.Report, failed bool) {
 	if !ok || !failed && !r.Stopped {
 		return
 	}
-	if c.LastSavepoint != "" {
+	if c.LastSavepoint != "" && v.several() {
+		fmt.Fprintf(v.stderr, "Savepoint: %s\n", c.LastSavepoint)
+	} else if c.LastSavepoint != "" {
 		fmt.Fprintf(v.stderr, "Savepoint: %s\nTo start from it, with this file or a changed one (plan instead of run says before what becomes of the state):\n"+
 			"  tidemark run --from %s %s\n", c.LastSavepoint, quoted(c.LastSavepoint), quoted(v.file))
 	}
 	if c.Last > 0 {
 		fmt.Fprintf(v.stderr, "The next run of job %s goes on from checkpoint %d.\n", j.Name, c.Last)
 	}
+}
+
+// several reports whether several jobs take checkpoints: --from is for the jobs of a file together.
+func (v *view) several() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n := 0
+	for _, j := range v.jobs {
+		if j.Began != "" {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // quoted is an argument as a shell wants it.

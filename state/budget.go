@@ -46,5 +46,5 @@ func (b *Budget) Limit() int64 {
 	return b.limit
 }
 
-// slack is what is left free, so that the tables of one batch fit.
-func (b *Budget) slack() int64 { return min(b.limit/16, 16<<20) }
+// slack is what tables leave free: for what a batch adds, and for changes on their way to the store.
+func (b *Budget) slack() int64 { return b.limit / 16 }

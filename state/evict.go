@@ -5,6 +5,10 @@ import "slices"
 // batchRecords is how many records one batch is expected to add at most.
 const batchRecords = 1 << 12
 
+// smallTable is the part of a budget below which a table is left alone: what is over the budget then
+// is somebody else's, and evicting these would cost much for nothing.
+const smallTable = 64
+
 // Between makes room where the budget is exceeded. It is called between two batches, by a subtask
 // that is idle now and then too.
 func (s *Spill) Between() {
@@ -26,6 +30,9 @@ func (s *Spill) Between() {
 		return
 	}
 	for _, sp := range s.tables {
+		if sp.held < b.limit/smallTable {
+			continue
+		}
 		sp.settle()
 		sp.swept = sp.swept[:0] // these may go like others
 		sp.relieve(used)

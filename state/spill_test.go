@@ -263,9 +263,9 @@ func TestSpill_AgainstMap(t *testing.T) {
 				w := newSpillWorld(t, seed, 1, c.types, c.prefix)
 				if seed%2 == 0 {
 					// Room for a filter, and over the budget all the same.
-					w.budget.limit += 1 << 20
-					w.budget.Add(1 << 20)
-					w.others = 1 << 20
+					w.budget.limit += 1 << 17
+					w.budget.Add(1 << 17)
+					w.others = 1 << 17
 				}
 				most := 0
 				for step := range 300 {

@@ -55,9 +55,15 @@ func (q *deque) enter(blob *state.Blob, p []uint64, end int64, w uint64) {
 	switch {
 	case front == q.empty:
 	case end >= frontEnd && !q.better(front, w):
-		// At least as good and as long: nothing before it can show any more.
+		// At least as good and as long as all up to its end: these can never show. Those of later
+		// slices, where this one is late, stay longer.
 		if p[0] != 0 {
-			p[0] = uint64(blob.Grow(state.Ref(p[0]), 0))
+			b, n := blob.Get(state.Ref(p[0])), 0
+			for n < len(b) && int64(binary.LittleEndian.Uint64(b[n:])) <= end {
+				n += pair
+			}
+			copy(b, b[n:])
+			p[0] = uint64(blob.Grow(state.Ref(p[0]), len(b)-n))
 		}
 	case end >= frontEnd:
 		p[0] = uint64(q.push(blob, state.Ref(p[0]), end, w))

@@ -260,7 +260,7 @@ func (c *changes) close() {
 // nextCut is the cut that changes of now come before.
 func (s *subtask) nextCut() int64 {
 	if s.lastCut != nil {
-		return s.lastCut.id + 1
+		return s.lastCut.seq + 1
 	}
 	return 1
 }

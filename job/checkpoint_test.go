@@ -262,6 +262,54 @@ func TestCheckpoint_Kill(t *testing.T) {
 	}
 }
 
+// TestCheckpoint_Ordered stops and kills a job whose rows are merged by their stamps: they come in the
+// order of a run that was left alone, also those that were on their way.
+func TestCheckpoint_Ordered(t *testing.T) {
+	var want []string
+	for round := range 4 {
+		r := newRepo()
+		var mu sync.Mutex
+		var got []string
+		for run := 0; ; run++ {
+			if run > 60 {
+				t.Fatal("the job does not end")
+			}
+			p := numbers(plan.Single, "")
+			p.Nodes[1].Inputs[0].Ordered = true
+			o := job.Options{Parallelism: 1 + (run+round)%3, BatchRows: 5, Checkpoints: r.options(t, p, time.Hour)}
+			o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+				mu.Lock()
+				defer mu.Unlock()
+				b.Each(func(i int) { got = append(got, fmt.Sprintf("%d@%d", b.Cols[0].I64[i], b.Stamp(i))) })
+				return nil
+			}
+			j, err := job.Start(context.Background(), p, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if round > 0 {
+				time.AfterFunc(time.Duration(15+7*run)*time.Millisecond, j.Stop)
+			}
+			rep, err := j.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !rep.Stopped {
+				break
+			}
+		}
+		if round == 0 {
+			want = got
+			continue
+		}
+		for i := range want {
+			if i >= len(got) || got[i] != want[i] {
+				t.Fatalf("round %d: row %d of %d differs: %s, not %s", round, i, len(got), got[min(i, len(got)-1)], want[i])
+			}
+		}
+	}
+}
+
 // TestCheckpoint_FailedWrites goes on over checkpoints that could not be written.
 func TestCheckpoint_FailedWrites(t *testing.T) {
 	r := newRepo()

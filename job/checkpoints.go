@@ -112,7 +112,7 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 // it names, by object name; with whole all of them are at hand.
 func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool) (*checkpoint.Manifest, map[string]string, error) {
 	defer c.changes.hold(noLimit)
-	if err := c.changes.settle(k.id); err != nil {
+	if err := c.changes.settle(k.seq); err != nil {
 		return nil, nil, err
 	}
 	paths := map[string]string{}
@@ -173,11 +173,14 @@ func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) {
 		fp := c.o.Fingerprints[n.ID]
 		o := checkpoint.Operator{ID: c.ids[n.ID], Node: n.ID, Label: n.Label, Computes: fp.Computes, Fed: fp.Fed,
 			Describe: fp.Describe, Books: f.books[n.ID], Parallelism: len(c.j.books[n.ID])}
+		ended := 0
 		for _, x := range f.ops {
 			if x.node != n.ID {
 				continue
 			}
-			o.Ended = x.ended
+			if x.ended {
+				ended++
+			}
 			if x.stateful && !x.ended {
 				if o.Heads == nil {
 					o.Heads = make([][]byte, o.Parallelism)
@@ -185,6 +188,8 @@ func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) {
 				o.Heads[x.subtask] = x.head
 			}
 		}
+		// One that has ended in some subtasks only still has something to give in the others.
+		o.Ended = ended > 0 && ended == o.Parallelism
 		if st := c.j.stateful(n); st != nil {
 			o.States = st.States()
 		}

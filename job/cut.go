@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,10 @@ import (
 // So nothing is aligned, and backpressure does not hold a cut up: what waits in channels is part
 // of it.
 type cut struct {
-	id      int64
+	id int64 // of the checkpoint
+	// seq counts attempts: a checkpoint whose cut found subtasks on their way to the end is cut again.
+	// What operators change and sinks prepare belongs to the first attempt that comes after it.
+	seq     int64
 	started time.Time
 	parked  *barrier
 	frozen  *barrier
@@ -102,7 +106,8 @@ func (b *barrier) arrive(s *subtask) {
 type cutter struct {
 	mu    sync.Mutex
 	alive map[*subtask]bool
-	now   *cut // being taken; nil between cuts
+	now   *cut  // being taken; nil between cuts
+	seq   int64 // of the last one
 }
 
 // errSettling says that no cut can be made at present, as some subtasks of an operator have come
@@ -113,7 +118,8 @@ var errSettling = errors.New("some subtasks are ending")
 func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 	k := &j.cutter
 	k.mu.Lock()
-	c := &cut{id: id, started: time.Now(), parked: newBarrier(k.alive), frozen: newBarrier(k.alive), given: newBarrier(k.alive),
+	k.seq++
+	c := &cut{id: id, seq: k.seq, started: time.Now(), parked: newBarrier(k.alive), frozen: newBarrier(k.alive), given: newBarrier(k.alive),
 		got: newFrozen()}
 	if hold {
 		c.hold = make(chan struct{})
@@ -129,7 +135,7 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 	k.now = c
 	k.mu.Unlock()
 	// What changes after this cut waits until its files are linked.
-	j.checkpoints.changes.hold(id)
+	j.checkpoints.changes.hold(c.seq)
 	j.checkpoints.changes.rush(true)
 	j.cutting.Store(c)
 	for _, t := range j.tasks {
@@ -228,7 +234,7 @@ func (k *cutter) leaves(s *subtask) {
 		if c == nil {
 			continue
 		}
-		if c == k.now {
+		if c == k.now && c != s.lastCut {
 			// It ended within the cut's time, before it was parked: its part is that it has ended.
 			c.add(s.endedPart())
 		}
@@ -265,7 +271,7 @@ func (s *subtask) park(c *cut) error {
 	}
 	for _, r := range s.order {
 		if r.open > 0 {
-			if err := r.prepare(c.id); err != nil {
+			if err := r.prepare(c.seq); err != nil {
 				return err
 			}
 		}
@@ -320,7 +326,7 @@ func (s *subtask) freeze() (frozen, error) {
 		if !ok || r.open == 0 {
 			continue
 		}
-		if err := r.handOn(st, s.lastCut.id); err != nil {
+		if err := r.handOn(st, s.lastCut.seq); err != nil {
 			return f, err
 		}
 		head, err := st.Head(nil)
@@ -385,6 +391,11 @@ func (s *subtask) freezeChannels(f *frozen) error {
 		}
 		ch.Rows = appendRows(ch.Rows, m.batch, from)
 	}
+	for _, r := range s.order {
+		for input, a := range r.ahead {
+			s.freezeAhead(f, r, input, a)
+		}
+	}
 	for _, o := range s.ordered {
 		for _, c := range o.channels {
 			for i, m := range c.queue {
@@ -405,6 +416,21 @@ func (s *subtask) freezeChannels(f *frozen) error {
 		add(m, 0)
 	}
 	return nil
+}
+
+// freezeAhead writes down restored rows whose turn has not come.
+func (s *subtask) freezeAhead(f *frozen, r *opRun, input int, a *ahead) {
+	if len(a.order) == 0 {
+		return
+	}
+	k := [2]int{r.node.ID, input}
+	if f.channels[k] == nil {
+		up := r.node.Inputs[input].From
+		f.channels[k] = &checkpoint.Channel{From: up, To: k[0], Input: k[1], Schema: s.j.p.Nodes[up].Schema}
+	}
+	b := *a.rows
+	b.Sel = slices.Sorted(slices.Values(a.order))
+	f.channels[k].Rows = appendRows(f.channels[k].Rows, &b, 0)
 }
 
 // freeze writes down where the source stands, and how many rows were counted that will be read again.

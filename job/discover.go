@@ -203,7 +203,7 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	sh := j.sources[n.ID]
 	r := &sourceRun{sourceShared: sh, env: j.o.Env, counters: books, out: st.outs[n.ID], wm: -1 << 63,
 		now: j.now, badRecord: j.dead.record(src.Table, books),
-		newDecs: decoders, batchRows: j.o.BatchRows, ordered: j.ordered(), idleAfter: j.o.IdleTimeout}
+		newDecs: decoders, batchRows: j.o.BatchRows, ordered: j.ordered() && src.RowTime >= 0, idleAfter: j.o.IdleTimeout}
 	r.badRow = j.dead.row(n, books, r)
 	r.command = st.command
 	sh.runs = append(sh.runs, r)

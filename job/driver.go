@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
-	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/internal/killpoint"
+	"github.com/tidemark-stream/tidemark/plan"
 )
 
 // driver does what the coordinator of checkpoints decides. Its loop is one goroutine; cuts, writes
@@ -197,11 +197,14 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 			return nil, context.Cause(ctx)
 		}
 	case checkpoint.Stop, checkpoint.Savepoint:
-		// Nothing is on its way in a savepoint: another plan may not have the operators it is for.
+		// Nothing is on its way in a savepoint: another plan may not have the operators it is for. But
+		// where rows are merged by their stamps, those of the one ahead wait for the others.
 		d.j.pausing.Store(true)
 		defer d.j.pausing.Store(false)
-		if _, err := d.j.epochs.pass(d.over, stopWithin); err != nil {
-			d.j.o.Warn("the savepoint holds rows on their way, as the sinks do not take them: " + err.Error())
+		if !d.j.ordered() {
+			if _, err := d.j.epochs.pass(d.over, stopWithin); err != nil {
+				d.j.o.Warn("the savepoint holds rows on their way, as the sinks do not take them: " + err.Error())
+			}
 		}
 	}
 	for {
@@ -231,7 +234,7 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 			if sh == nil || sh.committer == nil {
 				continue
 			}
-			if cs := sh.take(a.ID); len(cs) > 0 {
+			if cs := sh.take(c.seq); len(cs) > 0 {
 				sh.mu.Lock()
 				sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, cs})
 				sh.mu.Unlock()
@@ -397,7 +400,7 @@ func (j *Job) freezeEnded(c *cut) error {
 				if !ok {
 					continue
 				}
-				if err := r.handOn(st, c.id); err != nil {
+				if err := r.handOn(st, c.seq); err != nil {
 					return err
 				}
 				head, err := st.Head(nil)

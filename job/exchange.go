@@ -222,8 +222,8 @@ type sender struct {
 	next    int // for rebalance
 }
 
-// Emit distributes b.
-func (s *sender) Emit(b *vec.Batch) error {
+// distribute sorts the selected rows of b by the channel they go to.
+func (s *sender) distribute(b *vec.Batch) {
 	n := len(s.inboxes)
 	for i := range s.rows {
 		s.rows[i] = s.rows[i][:0]
@@ -243,6 +243,11 @@ func (s *sender) Emit(b *vec.Batch) error {
 		}
 		s.rows[t] = append(s.rows[t], b.Selected()...)
 	}
+}
+
+// Emit distributes b.
+func (s *sender) Emit(b *vec.Batch) error {
+	s.distribute(b)
 	for t, rows := range s.rows {
 		if len(rows) == 0 {
 			continue

@@ -157,25 +157,26 @@ func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 			return fmt.Errorf("checkpoint %d has rows on their way to an operator that the plan does not have any more; "+
 				"start from a savepoint, which has none, or with --fresh", m.ID)
 		}
+		if to.Inputs[ch.Input].Ordered {
+			if err := j.restoreOrdered(&ch, from, to); err != nil {
+				return err
+			}
+			continue
+		}
 		s := j.subtaskOf(from)
 		t := s.edges[[2]int{to.ID, ch.Input}]
-		s.first = append(s.first, func() error {
-			return eachRows(ch.Rows, ch.Schema, j.o.BatchRows, func(b *vec.Batch) error {
-				if !to.NeedStamps && !from.NeedStamps {
-					b.Stamps = nil
-				}
-				return t.Emit(b)
-			})
-		})
+		s.first = append(s.first, func() error { return eachRows(ch.Rows, ch.Schema, j.o.BatchRows, t.Emit) })
 	}
 	return nil
 }
 
 // subtaskOf returns the first subtask of a node.
-func (j *Job) subtaskOf(n *plan.Node) *subtask {
+func (j *Job) subtaskOf(n *plan.Node) *subtask { return j.taskOf(n).subtasks[0] }
+
+func (j *Job) taskOf(n *plan.Node) *task {
 	for _, t := range j.tasks {
 		if slices.Contains(t.nodes, n) {
-			return t.subtasks[0]
+			return t
 		}
 	}
 	panic("BUG: node without a task")

@@ -165,7 +165,8 @@ type opRun struct {
 	total  int
 	passed int64 // the last epoch that went on
 	delta  state.Delta
-	spill  *state.Spill // nil: the operator's state stays in memory
+	spill  *state.Spill   // nil: the operator's state stays in memory
+	ahead  map[int]*ahead // by input: restored rows that wait for their turn; nil: none
 	// endedBefore says that the job goes on from a checkpoint in which the operator had ended.
 	endedBefore bool
 }
@@ -194,6 +195,9 @@ func (r *opRun) addInput(input, channels int) {
 }
 
 func (r *opRun) process(input int, b *vec.Batch) error {
+	if r.ahead[input] != nil {
+		return r.merge(input, b)
+	}
 	r.books.RowsIn.Add(int64(b.Rows()))
 	return r.op.Process(input, b)
 }
@@ -216,6 +220,11 @@ func (r *opRun) watermark(input, ch int, wm int64) error {
 		return nil
 	}
 	r.wm = low
+	if r.ahead != nil {
+		if err := r.releaseAll(low); err != nil {
+			return err
+		}
+	}
 	return r.op.Watermark(low)
 }
 
@@ -225,6 +234,9 @@ func (r *opRun) end(input, ch int) error {
 	r.marks[input][ch] = endOfChannel
 	if r.open--; r.open > 0 {
 		return r.pass()
+	}
+	if err := r.releaseAll(vec.MaxTime); err != nil {
+		return err
 	}
 	if !r.endedBefore {
 		if err := r.op.Finish(); err != nil {

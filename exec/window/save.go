@@ -287,8 +287,13 @@ func (p *past) read(b []byte, lo, hi int, mine bool) (rest []byte, err error) {
 	if len(b) < 1+8+4 || b[0] != saveVersion {
 		return nil, errHead
 	}
+	wm := int64(le.Uint64(b[1:]))
+	if wm == vec.MaxTime {
+		// The job was drained: what comes after the end of time finds no window open and is early.
+		wm, mine = vec.MinTime, false
+	}
 	for g := lo; g < hi; g++ {
-		p.wms[g] = int64(le.Uint64(b[1:]))
+		p.wms[g] = wm
 	}
 	n := uint64(le.Uint32(b[9:]))
 	b = b[13:]

@@ -1,0 +1,138 @@
+package job
+
+import (
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// ahead is rows that a checkpoint holds of an input whose rows are merged by their stamps: rows of
+// upstream subtasks that were ahead of the others. They wait until it is their turn.
+type ahead struct {
+	rows  *vec.Batch
+	order []int32 // positions of rows by stamp
+	one   vec.Batch
+}
+
+// add takes rows; order is put right by sort.
+func (a *ahead) add(b *vec.Batch, rows []int32) {
+	for range rows {
+		a.order = append(a.order, int32(len(a.order)))
+	}
+	a.rows.Gather(b, rows)
+}
+
+func (a *ahead) sort() {
+	slices.SortStableFunc(a.order, func(x, y int32) int {
+		switch sx, sy := a.rows.Stamp(int(x)), a.rows.Stamp(int(y)); {
+		case sx < sy:
+			return -1
+		case sx > sy:
+			return 1
+		}
+		return 0
+	})
+}
+
+// first is the stamp of the next row, or vec.MaxTime.
+func (a *ahead) first() int64 {
+	if len(a.order) == 0 {
+		return vec.MaxTime
+	}
+	return a.rows.Stamp(int(a.order[0]))
+}
+
+// release gives the rows stamped below limit to the operator.
+func (a *ahead) release(r *opRun, input int, limit int64) error {
+	for len(a.order) > 0 && a.first() < limit {
+		n := 1
+		for n < len(a.order) && a.rows.Stamp(int(a.order[n])) < limit && a.order[n] > a.order[n-1] {
+			n++
+		}
+		a.one = *a.rows
+		a.one.Sel = a.order[:n]
+		r.books.RowsIn.Add(int64(n))
+		if err := r.op.Process(input, &a.one); err != nil {
+			return err
+		}
+		a.order = a.order[n:]
+	}
+	return nil
+}
+
+// merge processes b with the rows that come before each of its own.
+func (r *opRun) merge(input int, b *vec.Batch) error {
+	a := r.ahead[input]
+	rows := b.Selected()
+	for len(rows) > 0 && len(a.order) > 0 {
+		// Of equal stamps the restored rows come first: they were sent earlier.
+		if err := a.release(r, input, b.Stamp(int(rows[0]))+1); err != nil {
+			return err
+		}
+		n := 1
+		for n < len(rows) && b.Stamp(int(rows[n])) < a.first() {
+			n++
+		}
+		part := *b
+		part.Sel = rows[:n]
+		r.books.RowsIn.Add(int64(n))
+		if err := r.op.Process(input, &part); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	part := *b
+	part.Sel = rows
+	r.books.RowsIn.Add(int64(len(rows)))
+	return r.op.Process(input, &part)
+}
+
+// releaseAll gives the restored rows stamped below limit to the operator.
+func (r *opRun) releaseAll(limit int64) error {
+	for input, a := range r.ahead {
+		if err := a.release(r, input, limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreOrdered gives the rows of a channel to the subtasks that own them, to wait for their turn.
+func (j *Job) restoreOrdered(ch *checkpoint.Channel, from, to *plan.Node) error {
+	up, down := j.subtaskOf(from), j.taskOf(to)
+	give := func(s *subtask, b *vec.Batch, rows []int32) {
+		r := s.ops[to.ID]
+		if r.ahead == nil {
+			r.ahead = map[int]*ahead{}
+		}
+		if r.ahead[ch.Input] == nil {
+			r.ahead[ch.Input] = &ahead{rows: vec.NewBatch(from.Schema)}
+		}
+		r.ahead[ch.Input].add(b, rows)
+	}
+	err := eachRows(ch.Rows, ch.Schema, j.o.BatchRows, func(b *vec.Batch) error {
+		snd, ok := up.edges[[2]int{to.ID, ch.Input}].(*sender)
+		if !ok {
+			give(down.subtasks[0], b, b.Selected())
+			return nil
+		}
+		snd.distribute(b)
+		for d, rows := range snd.rows {
+			if len(rows) > 0 {
+				give(down.subtasks[d], b, rows)
+			}
+		}
+		return nil
+	})
+	for _, s := range down.subtasks {
+		for _, a := range s.ops[to.ID].ahead {
+			a.sort()
+		}
+	}
+	return err
+}

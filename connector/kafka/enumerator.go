@@ -107,15 +107,18 @@ type enumerator struct {
 	known   map[string]bool
 	first   bool // nothing was found yet: errors end the job
 	start   bool // partitions found now begin at scan.startup
-	last    time.Time
+	// restored are the partitions of the checkpoint, until they were seen to exist.
+	restored []string
+	last     time.Time
 }
 
 // Known implements connector.Enumerator.
 func (e *enumerator) Known(ids []string) {
 	for _, id := range ids {
 		e.known[id] = true
-		e.start = false
 	}
+	e.restored = ids
+	e.start = false
 }
 
 // Close implements connector.Enumerator.
@@ -130,9 +133,10 @@ func (e *enumerator) Discover(ctx context.Context) ([]connector.Split, bool, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.client.within)
 	defer cancel()
+	since := time.Now()
 	splits, err := e.find(ctx)
-	for e.first && err != nil && kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-		select { // a topic just made, or a leader being elected
+	for e.first && e.mayPass(err, since) {
+		select {
 		case <-ctx.Done():
 			return nil, false, e.client.explain(err)
 		case <-time.After(100 * time.Millisecond):
@@ -140,6 +144,9 @@ func (e *enumerator) Discover(ctx context.Context) ([]connector.Split, bool, err
 		}
 	}
 	e.last = time.Now()
+	if v := (*vanished)(nil); errors.As(err, &v) {
+		return nil, false, &connector.Fatal{Err: v}
+	}
 	if err != nil {
 		if !e.first && !hopeless(err) {
 			return nil, false, nil // brokers are away; the next round will tell
@@ -179,6 +186,12 @@ func (e *enumerator) partitions(ctx context.Context) ([]partition, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(e.restored) > 0 {
+		if err := e.missing(topics); err != nil {
+			return nil, err
+		}
+		e.restored = nil
 	}
 	var out []partition
 	for _, t := range topics.Sorted() {
@@ -264,6 +277,12 @@ func (e *enumerator) offsets(ctx context.Context, ps []partition, end, mode stri
 		return out, err
 	}
 	p := properties(o.Prefix("properties."))
+	switch r := p["auto.offset.reset"]; r {
+	case "", "earliest", "latest", "none":
+	default:
+		return nil, &option.Error{Key: "properties.auto.offset.reset", Msg: fmt.Sprintf("'properties.auto.offset.reset' cannot be '%s'", r),
+			Hint: "write earliest, latest or none"}
+	}
 	reset := map[string]string{"earliest": "earliest-offset", "latest": "latest-offset"}[p["auto.offset.reset"]]
 	if reset == "" || end == "bounded" {
 		return nil, &option.Error{Key: "scan." + end + ".mode", Msg: fmt.Sprintf("group '%s' has committed no offset for %s", p["group.id"],

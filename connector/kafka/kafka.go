@@ -75,6 +75,7 @@ var boundedOptions = []option.Spec{
 	{Name: "scan.bounded.mode", Kind: option.Enum, Values: []string{"unbounded", "latest-offset", "group-offsets", "timestamp", "specific-offsets"}, Default: "unbounded", Doc: "Where a source ends by itself."},
 	{Name: "scan.bounded.specific-offsets", Doc: "The offset at which each partition ends: partition:0,offset:42;partition:1,offset:300"},
 	{Name: "scan.bounded.timestamp-millis", Kind: option.Int, Doc: "The time at which partitions end, ms since 1970."},
+	{Name: onDataLoss, Kind: option.Enum, Values: []string{"fail", "earliest", "latest"}, Default: "fail", Doc: "What to do where the next record to read is gone, because retention deleted it or the topic was made anew: stop, or go on with the first record that is left, or with what comes from then on. Going on gives a warning that says how many records were lost."},
 }
 
 var sourceOptions = slices.Concat(boundedOptions, []option.Spec{

@@ -233,7 +233,7 @@ func (r *reader) look(ctx context.Context) {
 			continue
 		}
 		if r.gone[s.id]++; r.gone[s.id] >= goneAfter {
-			s.fail(fmt.Errorf("topic '%s' does not exist any more", s.p.Topic))
+			s.fail(&connector.Fatal{Err: fmt.Errorf("topic '%s' does not exist any more", s.p.Topic)})
 			r.awake()
 		}
 	}

@@ -81,7 +81,8 @@ func recordBytes(r *kgo.Record) int { return len(r.Key) + len(r.Value) + 64 }
 
 // fail notes an error that the client does not get over by itself.
 func (s *splitReader) fail(err error) bool {
-	if err == nil || kerr.IsRetriable(err) || errors.Is(err, context.Canceled) ||
+	passes := kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicID) // the client says that one when it has waited
+	if err == nil || passes || errors.Is(err, context.Canceled) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, kgo.ErrClientClosed) {
 		return false
 	}
@@ -111,8 +112,8 @@ func (s *splitReader) take() error {
 		s.paused = false
 		s.r.client.ResumeFetchPartitions(s.p.set())
 	}
-	if n == 0 && s.err != nil {
-		return s.explain(s.err)
+	if n == 0 {
+		return s.err
 	}
 	return nil
 }
@@ -120,9 +121,9 @@ func (s *splitReader) take() error {
 func (s *splitReader) explain(err error) error {
 	var loss *kgo.ErrDataLoss
 	switch {
-	case errors.Is(err, kerr.OffsetOutOfRange):
-		return fmt.Errorf("offset %d of %s is not there: retention has deleted it, or the topic was made anew; "+
-			"start with 'scan.startup.mode' = 'earliest-offset' to go on with what is left: %w", s.at, s.id, err)
+	case errors.Is(err, kerr.UnknownTopicID):
+		return &connector.Fatal{Err: fmt.Errorf("topic '%s' was deleted and made anew while it was read: the positions of this job say nothing "+
+			"about the new topic; start with --fresh: %w", s.p.Topic, err)}
 	case errors.As(err, &loss):
 		return fmt.Errorf("records of %s that were read are gone from the brokers, as after the election of a leader that "+
 			"did not have them; results hold them, a new run would not: %w", s.id, err)
@@ -136,8 +137,13 @@ func (s *splitReader) Read(ctx context.Context, out *connector.Records) error {
 		if s.p.Stop >= 0 && s.at >= s.p.Stop {
 			return io.EOF
 		}
-		if err := s.take(); err != nil {
-			return err
+		if err := s.take(); errors.Is(err, kerr.OffsetOutOfRange) {
+			if err := s.lost(ctx); err != nil {
+				return err
+			}
+			continue
+		} else if err != nil {
+			return s.explain(err)
 		}
 		if len(s.taken) == 0 {
 			if s.p.Stop < 0 || !s.quiet() {

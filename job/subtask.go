@@ -482,7 +482,8 @@ func (s *subtask) read() (bool, error) {
 	switch {
 	case s.j.draining.Load() && s.stopping():
 		return worked, s.drain()
-	case s.stopping() || s.j.pausing.Load():
+	case s.j.driver == nil && s.stopping() || s.j.pausing.Load():
+		// With checkpoints a stop pauses the job first, and a stop that was refused lets it go on.
 		return worked, nil
 	}
 	for _, src := range s.sourcesByTime() {

@@ -215,11 +215,12 @@ func (w *world) undisturbed() (*job.Report, error) {
 // attend stops or drains the job when its time has come, and waits for it.
 func (l *life) attend(j *job.Job) (*job.Report, error) {
 	go func() {
+		stopping := l.stopping
 		for {
 			select {
-			case <-l.stopping:
+			case <-stopping:
 				j.Stop()
-				return
+				stopping = nil // it may be refused: then the job goes on
 			case <-l.drained:
 				j.Drain()
 				return

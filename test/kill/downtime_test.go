@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -15,16 +16,43 @@ func TestLongDowntime(t *testing.T) {
 	const name, timeout = "downtime", 1000 * time.Millisecond
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)
-	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "1000"}
+	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "1000", "KAFKA_DELIVERY": "exactly-once"}
 	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
-	for i, place := range []string{"commit/kafka-sent", "commit/kafka-marked", "commit/kafka-ended", "commit/kafka-marked", "manifest/saved"} {
+	places := []string{"commit/kafka-sent", "commit/kafka-marked", "commit/kafka-ended", "commit/kafka-marked", "manifest/saved"}
+	if kills < 40 {
+		places = places[:3]
+	}
+	for i, place := range places {
 		r.kill(t, place, 2+i%2) // the first or the second table's
 		time.Sleep(timeout + 3*time.Second)
+		if place == "commit/kafka-sent" || place == "commit/kafka-marked" {
+			aborted(t, name+"-copies_k", name+"-sums_k")
+		}
 	}
 	n := f.end(t)
 	finishKafka(t, r, name, n)
 	r.tell(t)
 	compareTopics(t, name, onlyKafka, defines, n)
+}
+
+// aborted fails unless the broker has given up what one of the producers left open.
+func aborted(t testing.TB, ids ...string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	found, err := kadm.NewClient(cl).DescribeTransactions(t.Context(), ids...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range found {
+		if d.State == "CompleteAbort" {
+			return
+		}
+	}
+	t.Errorf("no transaction was given up by the broker: %+v", found)
 }
 
 // TestGroupOffsets moves the offsets of the consumer group while the job is away: it goes on from those
@@ -34,7 +62,7 @@ func TestGroupOffsets(t *testing.T) {
 	const name = "group"
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)
-	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "60000"}
+	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "60000", "KAFKA_DELIVERY": "exactly-once"}
 	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
 	for _, to := range []string{"--to-latest", "--to-earliest"} {
 		r.kill(t, "manifest", 5)
@@ -43,6 +71,57 @@ func TestGroupOffsets(t *testing.T) {
 	n := f.end(t)
 	finishKafka(t, r, name, n)
 	compareTopics(t, name, onlyKafka, defines, n)
+}
+
+// TestBrokerRestarts has the broker crash and come back within one run of the job, and then kills that.
+func TestBrokerRestarts(t *testing.T) {
+	need(t, "kafka")
+	const name = "restarts"
+	in := topics(t, name)
+	f := feedTopic(t, in, 1000)
+	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "60000", "KAFKA_DELIVERY": "exactly-once"}
+	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
+	cmd, log := r.start(t, t.Context(), "")
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	time.Sleep(3 * time.Second)
+	broker := newFlicker()
+	broker.crash("kafka", "1")
+	broker.wait(t)
+	time.Sleep(3 * time.Second)
+	select {
+	case err := <-ended:
+		t.Fatalf("the job did not outlive the broker: %v\n%s", err, tail(log.String()))
+	default:
+	}
+	cmd.Process.Kill()
+	<-ended
+	n := f.end(t)
+	finishKafka(t, r, name, n)
+	t.Logf("the broker was away for %.1f s", broker.gone.Seconds())
+	compareTopics(t, name, onlyKafka, defines, n)
+}
+
+// TestRepeatsAreSeen kills a job that promises rows at least once: the kills above must be able to make
+// a difference, and the comparison to see it.
+func TestRepeatsAreSeen(t *testing.T) {
+	need(t, "kafka")
+	const name = "repeats"
+	in := topics(t, name)
+	f := feedTopic(t, in, 1000)
+	defines := map[string]string{"IN": in, "KAFKA": kafka, "TXN": "60000", "KAFKA_DELIVERY": "at-least-once"}
+	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
+	for range 3 {
+		r.kill(t, "sealed/unsaved", 3)
+	}
+	n := f.end(t)
+	r.atLeast = true
+	finishKafka(t, r, name, n+1)
+	got := committed(t, name+"-copies")
+	if got <= n {
+		t.Errorf("%d rows of an input of %d: no row is there twice, so nothing above proves anything", got, n)
+	}
+	t.Logf("%d rows of %d are there more than once", got-n, n)
 }
 
 // finishKafka lets the job come to its end when its copies of all n rows are there.

@@ -36,6 +36,7 @@ func TestFiles(t *testing.T) {
 	in, out, ref := t.TempDir(), t.TempDir(), t.TempDir()
 	f := feedFolder(in, 1000)
 	r := newRig(t, "files", filesToFiles, map[string]string{"IN": in, "OUT": out, "WATCH": ", 'source.monitor-interval' = '100 ms'"})
+	r.commits = []string{"commit/file-moved", "commit/untold"}
 	r.killOften(t, kills, nil)
 	n := f.end(t)
 	r.finish(t, n, func() int { return len(visible(t, filepath.Join(out, "copies"))) })
@@ -56,6 +57,7 @@ func TestS3(t *testing.T) {
 	f := feedTopic(t, in, 1000)
 	defines := map[string]string{"IN": in, "KAFKA": kafka, "S3": s3, "CHECKPOINTS": "s3://test/kill"}
 	r := newRig(t, "s3", kafkaToFiles, with(defines, "OUT", out, "UNTIL", "unbounded"))
+	r.commits = []string{"commit/file-moved", "commit/untold"}
 	n := max(kills/2, len(phases))
 	r.killOften(t, n, nil)
 	rows := f.end(t)

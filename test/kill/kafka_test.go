@@ -28,9 +28,9 @@ const (
 
 const kafkaSinks = `
 CREATE TABLE copies_k ` + copyColumns + ` WITH ('connector' = 'kafka', 'topic' = '${OUT}-copies', 'properties.bootstrap.servers' = '${KAFKA}',
-  'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '${OUT}', 'properties.transaction.timeout.ms' = '${TXN}');
+  'format' = 'json', 'sink.delivery-guarantee' = '${KAFKA_DELIVERY}', 'sink.transactional-id-prefix' = '${OUT}', 'properties.transaction.timeout.ms' = '${TXN}');
 CREATE TABLE sums_k ` + sumColumns + ` WITH ('connector' = 'kafka', 'topic' = '${OUT}-sums', 'properties.bootstrap.servers' = '${KAFKA}',
-  'format' = 'json', 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = '${OUT}', 'properties.transaction.timeout.ms' = '${TXN}');
+  'format' = 'json', 'sink.delivery-guarantee' = '${KAFKA_DELIVERY}', 'sink.transactional-id-prefix' = '${OUT}', 'properties.transaction.timeout.ms' = '${TXN}');
 `
 
 const kafkaAndPostgres = head + kafkaSinks + `
@@ -125,11 +125,13 @@ func TestKafkaAndPostgres(t *testing.T) {
 		query(t, fmt.Sprintf("CREATE TABLE %s_copies (id bigint, k text, price bigint); "+
 			"CREATE TABLE %[1]s_sums (w timestamp, k text, n bigint, total bigint, newest bigint)", n))
 	}
-	defines := map[string]string{"IN": in, "KAFKA": kafka, "PG": postgres, "TXN": "60000"}
+	defines := map[string]string{"IN": in, "KAFKA": kafka, "PG": postgres, "TXN": "60000", "KAFKA_DELIVERY": "exactly-once"}
 	f := feedTopic(t, in, 1000)
 	r := newRig(t, name, kafkaAndPostgres, with(defines, "OUT", name, "UNTIL", "unbounded"))
 	broker, database := newFlicker(), newFlicker()
 	r.away = func() bool { return broker.away() || database.away() }
+	r.commits = []string{"commit/kafka-sent", "commit/kafka-marked", "commit/kafka-ended", "commit/postgres-begun", "commit/postgres-noted",
+		"commit/postgres-committed", "commit/untold"}
 	r.killOften(t, kills, func(done int) {
 		if done%40 == min(20, kills/2) {
 			broker.crash("kafka", "1")

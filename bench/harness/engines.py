@@ -56,7 +56,7 @@ class Tidemark:
 
     def __init__(self, data_dir, binary=None, tmp="tmp"):
         self.data_dir, self.binary = data_dir, binary or os.path.join(data_dir, "tidemark")
-        self.tmp = os.path.join(data_dir, tmp)
+        self.tmp, self.prefix = os.path.join(data_dir, tmp), []
         os.makedirs(self.tmp, exist_ok=True)
         if not binary:
             subprocess.run(["go", "build", "-o", self.binary, "./cmd/tidemark"], cwd=ROOT, check=True)
@@ -81,6 +81,7 @@ class Tidemark:
     def measure(self, cmd):
         if self.cpu_list:
             cmd = ["taskset", "-c", ",".join(map(str, self.cpu_list))] + cmd
+        cmd = self.prefix + cmd
         log = os.path.join(self.tmp, "tidemark.log")
         busy, t0 = machine.busy(), time.perf_counter()
         with open(log, "wb") as out:
@@ -105,7 +106,7 @@ class Decoder(Tidemark):
     def __init__(self, data_dir):
         self.binary = os.path.join(data_dir, "decode")
         subprocess.run(["go", "build", "-o", self.binary, "./bench/decode"], cwd=ROOT, check=True)
-        self.tmp, self.cpu_list = os.path.join(data_dir, "tmp"), None
+        self.tmp, self.prefix, self.cpu_list = os.path.join(data_dir, "tmp"), [], None
 
     def run(self, sql, settings):
         """sql is the file and the columns, with a blank between."""

@@ -3,6 +3,7 @@ import concurrent.futures
 import dataclasses
 import os
 import statistics
+import time
 
 from . import engines, machine, nexmark
 
@@ -39,10 +40,13 @@ class Lanes:
     at once   the same two processes at the same time
     """
 
-    def __init__(self, engine, cores, settings, sql, tiny_sql, quiet):
+    def __init__(self, engine, cores, settings, sql, tiny_sql, quiet, realtime):
         """sql and tiny_sql are the texts of the query for all of the data and for each half of it."""
         self.cores, self.settings, self.sql, self.quiet = cores, settings, sql, quiet
+        self.pause = 1 if realtime else 0  # the others want to live too
         self.engines = [engine, engines.Tidemark(engine.data_dir, engine.binary, tmp="tmp-1")]
+        for e in self.engines:
+            e.prefix = ["chrt", "-r", "1"] if realtime else []
         self.start = {}
         for way in WAYS:
             runs = [self.run(way, tiny_sql, 0, 0) for _ in range(3)]
@@ -54,6 +58,7 @@ class Lanes:
         return e.run(sql, {**self.settings, "parallelism.default": str(lanes)})
 
     def run(self, way, sql, wall=None, cpu=None):
+        time.sleep(self.pause)
         if wall is None:
             wall, cpu = self.start[way]
         if way == "one":
@@ -79,10 +84,10 @@ class Lanes:
         return {way: self.run(way, self.sql) for way in WAYS}
 
 
-def measure(engine, cores, settings, query, folder, tiny, seconds, quiet):
+def measure(engine, cores, settings, query, folder, tiny, seconds, quiet, realtime):
     """Rounds until they took so many CPU seconds; returns for each way its Works."""
     texts = [[nexmark.sql(query, f) for f in (d, *halves(d))] for d in (folder, tiny)]
-    lanes = Lanes(engine, cores, settings, *texts, quiet)
+    lanes = Lanes(engine, cores, settings, *texts, quiet, realtime)
     lanes.round()  # warms the files
     rounds, used = [], 0
     while not rounds or used < seconds:

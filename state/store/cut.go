@@ -52,6 +52,8 @@ func (s *Store) Cut(ctx context.Context) (*Cut, error) {
 	if err := s.broken(); err != nil {
 		return nil, err
 	}
+	s.cutting.Lock()
+	defer s.cutting.Unlock()
 	s.write.Lock()
 	s.cuts++
 	n := s.cuts

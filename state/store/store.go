@@ -58,9 +58,11 @@ type Store struct {
 	id  string
 	// write is held by whoever changes the content, and while a cut freezes it.
 	write sync.Mutex
-	known map[string]File // tables whose names and sums are known, by name
-	cuts  int
-	piece int // bytes from which changes are handed to the tree
+	// cutting is held during a whole cut and guards what follows.
+	cutting sync.Mutex
+	known   map[string]File // tables whose names and sums are known, by name
+	cuts    int
+	piece   int // bytes from which changes are handed to the tree
 	// waiting is how many bytes may wait to be written; ended is told when some were.
 	waiting uint64
 	ended   chan struct{}

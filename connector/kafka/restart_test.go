@@ -268,3 +268,19 @@ func TestRestart_GroupOffsets(t *testing.T) {
 	r.refused(run("properties.group.id", "nobody"), "group 'nobody' has committed no offset for t-0", "auto.offset.reset")
 	r.refused(run("properties.group.id", "nobody", "properties.auto.offset.reset", "first"), "cannot be 'first'")
 }
+
+// TestRestart_MadeAnewMeanwhile makes a topic anew while it is read: nothing of the new one would come.
+func TestRestart_MadeAnewMeanwhile(t *testing.T) {
+	r := newRig(t)
+	r.topic("t", 1)
+	r.topic("out", 1)
+	r.count("t", 1, 0, 5)
+	x := r.job("properties.metadata.max.age.ms", "100", "scan.on-data-loss", "earliest")
+	r.wrote(numbers(0, 4)...)
+	if err := r.c.DeleteTopic("t"); err != nil {
+		t.Fatal(err)
+	}
+	r.topic("t", 1)
+	r.refused(x, "topic 't'")
+	r.wrote(numbers(0, 4)...)
+}

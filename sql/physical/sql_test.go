@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/tidemark-stream/tidemark/connector/all"
 	_ "github.com/tidemark-stream/tidemark/expr/fn"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/bind"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
@@ -190,4 +191,36 @@ func TestCases(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d cases planned", total-unbound, total)
+}
+
+// TestTTLIsNoPartOfState wants the states of a job to be found again when a time to live changes.
+func TestTTLIsNoPartOfState(t *testing.T) {
+	prints := func(ttl, hint string) string {
+		s, err := run(`CREATE TABLE a (k INT, v INT) WITH ('connector' = 'filesystem', 'path' = 'a', 'format' = 'json');
+			CREATE TABLE b (k INT, w INT) WITH ('connector' = 'filesystem', 'path' = 'b', 'format' = 'json');
+			SET 'table.exec.state.ttl' = '` + ttl + `';
+			SELECT a.k, SUM(w) FROM a JOIN (SELECT ` + hint + ` k, MAX(w) AS w FROM b GROUP BY k) b ON a.k = b.k GROUP BY a.k;`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := physical.Plan(s.sinks[0], s.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		for _, fp := range plan.Fingerprints(p) {
+			fp.Node = nil
+			fmt.Fprintf(&out, "%+v\n", fp)
+		}
+		return out.String()
+	}
+	never := prints("0 s", "")
+	for _, c := range [][2]string{{"1 h", ""}, {"0 s", "/*+ STATE_TTL('b' = '3 h') */"}} {
+		if got := prints(c[0], c[1]); got != never {
+			t.Errorf("ttl %s, hint %s:\n%s\nwithout:\n%s", c[0], c[1], got, never)
+		}
+	}
+	if strings.Count(never, "\n") < 5 {
+		t.Errorf("fingerprints are missing:\n%s", never)
+	}
 }

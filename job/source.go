@@ -205,6 +205,9 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 		if err := s.openSplit(ctx, best); err != nil {
 			return nil, err
 		}
+		if best.ended {
+			continue // there was nothing to read, and it is gone
+		}
 		if len(s.splits) == 1 || !s.bounded {
 			return best, nil
 		}

@@ -91,7 +91,8 @@ func (s *source) NewReader(context.Context, int) (connector.Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &splitReader{s: s, id: sp.ID, rows: s.t.splits[n], at: sp.Position.Offset}, nil
+		return &splitReader{s: s, id: sp.ID, rows: s.t.splits[n], at: sp.Position.Offset,
+			origin: &vec.Origin{Source: s.cfg.Table.Name, Split: sp.ID, Unit: "row"}}, nil
 	}), nil
 }
 
@@ -99,10 +100,11 @@ func (s *source) NewReader(context.Context, int) (connector.Reader, error) {
 func (s *source) Guarantee() string { return "" }
 
 type splitReader struct {
-	s    *source
-	id   string
-	rows []row
-	at   int64
+	s      *source
+	id     string
+	rows   []row
+	at     int64
+	origin *vec.Origin
 }
 
 // Position implements connector.SplitReader.
@@ -136,7 +138,7 @@ func (r *splitReader) ReadBatch(_ context.Context, b *vec.Batch, maxRows int) er
 	}
 	n := min(maxRows, 1+int(h%9), len(r.rows)-int(r.at))
 	b.Reset(n)
-	b.Pos = b.Pos[:0]
+	b.Origin, b.Pos = r.origin, b.Pos[:0]
 	if s.t.changes {
 		b.Kinds = b.Kinds[:0]
 	}

@@ -19,6 +19,8 @@ type Supervisor struct {
 	restart *checkpoint.Restart
 	ctx     context.Context
 
+	resumes bool // the latest start goes on from a checkpoint
+
 	mu       sync.Mutex
 	job      *Job
 	restarts int
@@ -32,18 +34,41 @@ type Supervisor struct {
 }
 
 // Supervise starts p. Before every start prepare says where its checkpoints are and what it goes on
-// from; nil: none are taken, and a failure ends the job. An error of the first start is returned.
+// from; nil: none are taken, and a failure ends the job. An error of the first start is returned, unless
+// the job goes on from a checkpoint: then it is a failure like others, as a crash may have taken the
+// systems with it that the job needs.
 func Supervise(ctx context.Context, p *plan.Plan, o Options, restart *checkpoint.Restart,
 	prepare func(ctx context.Context) (*CheckpointOptions, error)) (*Supervisor, error) {
 	o.setDefaults()
 	s := &Supervisor{p: p, o: o, prepare: prepare, restart: restart, ctx: ctx, stop: make(chan struct{}), done: make(chan struct{})}
-	j, err := s.begin()
-	if err != nil {
-		return nil, err
+	for {
+		j, err := s.begin()
+		if err == nil {
+			s.job = j
+			break
+		}
+		if !s.resumes || restart == nil {
+			return nil, err
+		}
+		if err := s.pause(err); err != nil {
+			return nil, err
+		}
 	}
-	s.job = j
 	go s.run()
 	return s, nil
+}
+
+// pause waits after a failure as long as the restart strategy says; an error: there is no other start.
+func (s *Supervisor) pause(err error) error {
+	d := s.restart.Failed(time.Now().UnixMilli(), err, rand.Float64())
+	if !d.Restart {
+		return d.Err
+	}
+	s.o.Warn(fmt.Sprintf("the job failed and starts again in %s from its newest checkpoint: %v", d.Delay.Round(time.Millisecond), err))
+	if !s.sleep(d.Delay) {
+		return err
+	}
+	return nil
 }
 
 func (s *Supervisor) begin() (*Job, error) {
@@ -54,6 +79,7 @@ func (s *Supervisor) begin() (*Job, error) {
 			return nil, err
 		}
 		o.Checkpoints = c
+		s.resumes = c != nil && c.From != nil
 	}
 	return Start(s.ctx, s.p, o)
 }
@@ -75,13 +101,8 @@ func (s *Supervisor) again() bool {
 		if s.restart == nil || s.isStopped() || s.ctx.Err() != nil {
 			return false
 		}
-		d := s.restart.Failed(time.Now().UnixMilli(), s.err, rand.Float64())
-		if !d.Restart {
-			s.err = d.Err
-			return false
-		}
-		s.o.Warn(fmt.Sprintf("the job failed and starts again in %s from its newest checkpoint: %v", d.Delay.Round(time.Millisecond), s.err))
-		if !s.sleep(d.Delay) {
+		if err := s.pause(s.err); err != nil {
+			s.err = err
 			return false
 		}
 		j, err := s.begin()

@@ -325,6 +325,10 @@ func (l *life) run(dir string) (rep *job.Report, over bool, err error) {
 	case rep.Stopped && !drained:
 		w.note("  stopped at %s %d", l.place, l.count)
 		return rep, false, nil
+	case drained && l.place != "":
+		// Some of its output may be left to the next start.
+		w.note("  drained")
+		return rep, false, nil
 	}
 	return rep, true, nil
 }

@@ -335,12 +335,31 @@ func (a *matcher) dropped() {
 			lost("the positions of ", label(s.Node, s.Table), fmt.Sprintf("how far its splits were read (there are %d)", len(s.Splits)))
 		}
 	}
+	foreign := a.foreign()
 	for i := range a.m.Sinks {
-		if s := &a.m.Sinks[i]; len(s.Pending) > 0 && a.nodeOf(s.Node) < 0 {
+		if s := &a.m.Sinks[i]; len(s.Pending) == 0 && foreign && a.nodeOf(s.Node) < 0 {
+			lost("the end of what goes to ", label(s.Node, s.Table), "the plan does not write it any more; if the script has several "+
+				"INSERTs, leave them in their order: a job is known by its number")
+		} else if len(s.Pending) > 0 && a.nodeOf(s.Node) < 0 {
 			lost("output for ", label(s.Node, s.Table), fmt.Sprintf("its output of checkpoint %d, unless that was committed since",
 				s.Pending[len(s.Pending)-1].Checkpoint))
 		}
 	}
+}
+
+// foreign reports whether the plan writes nothing of what the checkpoint's job wrote: it is perhaps
+// that of another job.
+func (a *matcher) foreign() bool {
+	for i := range a.m.Operators {
+		o := &a.m.Operators[i]
+		if !slices.ContainsFunc(a.m.Sinks, func(s Sink) bool { return s.Node == o.Node }) {
+			continue
+		}
+		if slices.ContainsFunc(a.fps, func(f plan.Fingerprint) bool { return f.Computes == o.Computes }) {
+			return false
+		}
+	}
+	return true
 }
 
 // ChannelError says that rows on their way between operators have nowhere to go in the plan.

@@ -76,6 +76,7 @@ type Repository struct {
 	attempt int                // number of the last Save; guarded by mu
 	saved   int                // attempt of the last Save that succeeded, 0 if none; guarded by mu
 	newest  int64              // its id; guarded by mu
+	tried   int64              // the greatest id that Save was asked for; guarded by mu
 	swept   bool               // orphans were removed since saved became true; guarded by mu
 	fenced  bool               // guarded by mu
 }
@@ -238,11 +239,13 @@ func (r *Repository) IDs() []int64 {
 // Last is the greatest id that there is, 0 if none. Ids are never used again, since sinks tell by
 // them what they have: the next checkpoint takes a greater one.
 func (r *Repository) Last() int64 {
-	ids := r.IDs()
-	if len(ids) == 0 {
-		return 0
+	r.mu.Lock()
+	last := r.tried
+	r.mu.Unlock()
+	if ids := r.IDs(); len(ids) > 0 {
+		last = max(last, ids[len(ids)-1])
 	}
-	return ids[len(ids)-1]
+	return last
 }
 
 // Load reads a checkpoint. A *Damage says what is wrong with it.

@@ -45,6 +45,7 @@ func (r *Repository) save(ctx context.Context, m *Manifest, paths map[string]str
 	r.mu.Lock()
 	fenced := r.fenced
 	r.attempt++
+	r.tried = max(r.tried, m.ID)
 	attempt := r.attempt
 	r.mu.Unlock()
 	if fenced {

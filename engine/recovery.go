@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // DefaultCheckpoints is the folder that checkpoints go to where 'execution.checkpointing.dir' is not
-// set, below the folder of the script.
+// set, in the folder of the script.
 const DefaultCheckpoints = "tidemark-checkpoints"
 
 func init() {
@@ -46,6 +47,7 @@ type recovery struct {
 	ro      RecoveryOptions
 	given   map[string]string
 	job     string
+	beside  string // the folder of the script, "" where there is none
 	p       *plan.Plan
 	prints  []plan.Fingerprint
 	repo    *checkpoint.Repository
@@ -70,6 +72,8 @@ func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Con
 	for _, n := range p.Nodes {
 		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
 			return nil, nil // its rows are gone as soon as they are shown
+		} else if ok && s.Overwrite {
+			return nil, nil // what was written before a start would be overwritten by it
 		}
 	}
 	given := cfg.All()
@@ -93,8 +97,15 @@ func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Con
 	}
 	c.o.AllowDropped = c.o.AllowDropped || c.ro.AllowDropped
 	c.job = p.Name
+	if p.Name == p.File {
+		// However the path to the script was typed.
+		c.job, c.beside = filepath.Base(p.File), filepath.Dir(p.File)
+	}
 	if r.jobs++; r.jobs > 1 {
-		c.job = fmt.Sprintf("%s-%d", p.Name, r.jobs)
+		c.job = fmt.Sprintf("%s-%d", c.job, r.jobs)
+	}
+	if c.ro.Fresh && c.ro.From != "" {
+		return nil, errors.New("--fresh and --from contradict each other: leave one out")
 	}
 	if err = c.open(ctx); err == nil {
 		err = c.begin(ctx)
@@ -151,7 +162,7 @@ func (c *recovery) match(m *checkpoint.Manifest) (*checkpoint.Report, error) {
 func (c *recovery) open(ctx context.Context) error {
 	dir := c.o.Dir
 	if dir == "" {
-		dir = DefaultCheckpoints
+		dir = filepath.Join(c.beside, DefaultCheckpoints)
 	}
 	store, err := c.e.store(dir, c.given)
 	if err != nil {
@@ -223,6 +234,12 @@ func (c *recovery) close() error {
 // prepare says what a start of the job goes on from.
 func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) {
 	c.starts++
+	if c.starts > 1 {
+		// The files of the attempt before; it has ended.
+		if err := os.RemoveAll(filepath.Join(c.work, fmt.Sprint(c.starts-1))); err != nil {
+			return nil, err
+		}
+	}
 	from, recover, err := c.from, c.recover, error(nil)
 	if c.starts > 1 {
 		if from, recover, err = c.again(ctx); err != nil {
@@ -274,6 +291,7 @@ func (c *recovery) begin(ctx context.Context) error {
 		}
 		c.repo.From(c.snap)
 		c.from = c.snap.Manifest
+		c.recover = leftover(c.from, newest)
 		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started))
 	case len(damage) > 0:
 		return damage[0]
@@ -289,6 +307,26 @@ func (c *recovery) begin(ctx context.Context) error {
 	}
 	c.lineage, err = c.repo.NewLineage(ctx)
 	return err
+}
+
+// leftover is the output up to m, a savepoint, that may not have been committed when the run that wrote it
+// ended: newest is the job's newest checkpoint. nil: none, or later output was committed after it.
+func leftover(m, newest *checkpoint.Manifest) *checkpoint.Manifest {
+	switch {
+	case newest == nil || newest.Lineage != m.Lineage || newest.ID < m.ID:
+		return nil
+	case newest.ID == m.ID:
+		return m
+	}
+	out := *newest
+	out.Sinks = nil
+	for _, s := range newest.Sinks {
+		s.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(p checkpoint.Pending) bool {
+			return p.Lineage != m.Lineage || p.Checkpoint > m.ID
+		})
+		out.Sinks = append(out.Sinks, s)
+	}
+	return &out
 }
 
 // again is begin for a job that has failed: its newest checkpoint, or what it began with.

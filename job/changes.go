@@ -187,9 +187,9 @@ func (c *changes) apply(x stateChange) error {
 	err := c.store.Apply(x.op, x.changes)
 	c.mu.Lock()
 	c.busy = false
+	c.moved.Broadcast()
 	if err != nil {
 		c.err = fmt.Errorf("state: %w", err)
-		c.moved.Broadcast()
 		return c.err
 	}
 	if x.spill != nil {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -88,7 +89,7 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	c.files = o.From.Files
 	for _, t := range o.From.Tail {
 		if err := c.store.Apply(t.Operator, t.Changes); err != nil {
-			return nil, fmt.Errorf("checkpoint %d: %w", o.From.ID, err)
+			return nil, errors.Join(fmt.Errorf("checkpoint %d: %w", o.From.ID, err), c.store.Close())
 		}
 		c.changes.tail = append(c.changes.tail, stateChange{op: t.Operator, changes: t.Changes})
 		c.changes.size += len(t.Changes)
@@ -101,8 +102,9 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	for _, m := range o.From.Operators {
 		if !kept[m.ID] && len(m.States) > 0 {
 			if err := c.store.DropOperator(m.ID); err != nil {
-				return nil, err
+				return nil, errors.Join(err, c.store.Close())
 			}
+			c.again = true // the files that there are still have it
 		}
 	}
 	return c, nil

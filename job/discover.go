@@ -164,14 +164,20 @@ func (s *sourceShared) noMoreSplits() { s.clock.sourceDone() }
 
 // discover looks for new splits until there will be no more or the job ends. The subtask that
 // gets one learns of it between two batches.
+//
+// A stop that takes a savepoint may be refused, after which the job goes on: then only its end counts.
 func (j *Job) discover(s *sourceShared) {
+	stop := j.stop
+	if j.driver != nil {
+		stop = nil
+	}
 	t := time.NewTicker(discoverEvery)
 	defer t.Stop()
 	for {
 		select {
 		case <-j.ctx.Done():
 			return
-		case <-j.stop:
+		case <-stop:
 			return
 		case <-t.C:
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,8 +33,10 @@ type driver struct {
 	kind      checkpoint.Kind
 	abandon   context.CancelCauseFunc
 	reports   map[string]chan savepointResult
-	positions map[int64]*frozen
+	positions map[int64][]frozenSource // of checkpoints whose output is not committed
 	asked     int
+
+	telling sync.Mutex // held while positions are committed
 
 	mu     sync.Mutex
 	status CheckpointStatus
@@ -48,7 +51,7 @@ func newDriver(j *Job) *driver {
 	c := j.checkpoints
 	d := &driver{j: j, c: c, co: checkpoint.NewCoordinator(c.o.Coordinator), events: make(chan func() []checkpoint.Action, 64),
 		start: time.Now(), timer: time.NewTimer(time.Hour), ended: make(chan struct{}), over: make(chan struct{}),
-		reports: map[string]chan savepointResult{}, positions: map[int64]*frozen{}}
+		reports: map[string]chan savepointResult{}, positions: map[int64][]frozenSource{}}
 	c.segments.grew = func(n int64) {
 		d.post(func() []checkpoint.Action { return d.co.OutputGrew(d.now(), n) })
 	}
@@ -68,7 +71,6 @@ func (d *driver) post(f func() []checkpoint.Action) {
 // run is the loop, until the coordinator has ended the job or the job has failed.
 func (d *driver) run() {
 	defer close(d.over)
-	stopped := d.j.stop
 	ended := d.ended
 	if d.do(d.co.Begin(d.now(), d.c.o.Resumed)) {
 		return
@@ -80,13 +82,6 @@ func (d *driver) run() {
 			actions = f()
 		case <-d.timer.C:
 			actions = d.co.Tick(d.now())
-		case <-stopped:
-			stopped = nil
-			kind := checkpoint.Stop
-			if d.j.draining.Load() {
-				kind = checkpoint.Drain
-			}
-			actions = d.co.Requested(d.now(), kind, "stop")
 		case <-ended:
 			ended = nil
 			actions = d.co.Finished(d.now())
@@ -102,6 +97,11 @@ func (d *driver) run() {
 			return
 		}
 	}
+}
+
+// ask asks for the end of the job.
+func (d *driver) ask(k checkpoint.Kind) {
+	d.post(func() []checkpoint.Action { return d.co.Requested(d.now(), k, "stop") })
 }
 
 // wait waits for what runs beside the loop; its answers are not wanted any more.
@@ -147,6 +147,9 @@ func (d *driver) do(actions []checkpoint.Action) bool {
 			if a.Err != nil {
 				d.j.o.Warn(a.Err.Error())
 			}
+			if d.kind == checkpoint.Stop || d.kind == checkpoint.Drain {
+				d.j.stopped.Do(func() { close(d.j.stop) })
+			}
 			d.j.cancel(errStopped)
 			return true
 		case checkpoint.DoFail:
@@ -173,6 +176,7 @@ func (d *driver) doCut(a checkpoint.Action) {
 	ctx, cancel := context.WithCancelCause(d.j.ctx)
 	d.abandon, d.kind = cancel, a.Kind
 	d.beside(func(context.Context) {
+		defer cancel(nil)
 		c, err := d.takeCut(ctx, a)
 		d.post(func() []checkpoint.Action {
 			if err != nil {
@@ -181,7 +185,11 @@ func (d *driver) doCut(a checkpoint.Action) {
 				return d.co.CutFailed(d.now(), a.ID, err)
 			}
 			d.cut = c
-			return d.co.CutDone(d.now(), a.ID)
+			actions := d.co.CutDone(d.now(), a.ID)
+			if !slices.ContainsFunc(actions, func(a checkpoint.Action) bool { return a.Do == checkpoint.DoWrite }) {
+				d.c.changes.hold(noLimit) // it was given up meanwhile
+			}
+			return actions
 		})
 	})
 }
@@ -191,6 +199,8 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 	killpoint.Pass("cut/begin")
 	switch a.Kind {
 	case checkpoint.Drain:
+		// Not before the driver knows: no other checkpoint may see operators that have ended so.
+		d.j.endOfTime.Store(true)
 		select {
 		case <-d.ended:
 		case <-ctx.Done():
@@ -251,13 +261,14 @@ func (d *driver) doWrite(a checkpoint.Action) {
 	ctx, cancel := context.WithCancelCause(d.j.ctx)
 	d.abandon = cancel
 	d.beside(func(context.Context) {
+		defer cancel(nil)
 		err := d.write(ctx, c, a)
 		d.post(func() []checkpoint.Action {
 			if err != nil {
 				d.failed(err)
 				return d.co.WriteFailed(d.now(), a.ID, err)
 			}
-			d.positions[a.ID] = &c.got
+			d.positions[a.ID] = c.got.sources
 			return d.co.Written(d.now(), a.ID)
 		})
 	})
@@ -275,12 +286,18 @@ func (d *driver) write(ctx context.Context, c *cut, a checkpoint.Action) error {
 	}
 	if a.Kind == checkpoint.Savepoint || a.Kind == checkpoint.Stop || a.Kind == checkpoint.Drain {
 		// On its own feet: all of its files are at hand, as the state was just cut.
-		if err := d.writeSavepoint(ctx, m, paths); err != nil {
+		switch err := d.writeSavepoint(ctx, m, paths); {
+		case err != nil && a.Kind == checkpoint.Savepoint:
 			return err
+		case err != nil: // who wants the job to end gets that
+			d.j.o.Warn(fmt.Sprintf("%v; the next start goes on from checkpoint %d all the same", err, a.ID))
 		}
 	}
 	killpoint.Pass("sealed/unsaved")
 	saved, err := d.c.o.Repo.Save(ctx, m, paths)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return &connector.Fatal{Err: err}
+	}
 	if err != nil {
 		return err
 	}
@@ -351,13 +368,15 @@ func (d *driver) commit(ctx context.Context, id int64) error {
 
 // doPositions tells the outside world how far the sources were at a checkpoint.
 func (d *driver) doPositions(id int64) {
-	f := d.positions[id]
+	sources := d.positions[id]
 	delete(d.positions, id)
-	if f == nil {
+	if sources == nil {
 		return
 	}
 	d.beside(func(ctx context.Context) {
-		for _, s := range f.sources {
+		d.telling.Lock() // oldest first
+		defer d.telling.Unlock()
+		for _, s := range sources {
 			if s.reader == nil {
 				continue
 			}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
@@ -125,7 +126,7 @@ type Job struct {
 	driver      *driver
 	budget      *state.Budget // nil: memory for state has no bound
 	pausing     atomic.Bool   // sources do not read, for the sake of a savepoint
-	draining    atomic.Bool   // when the job is stopped, the end of time is sent through it
+	endOfTime   atomic.Bool   // sources end where they are: a drain has begun
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -522,12 +523,22 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // made visible. Windows that are still open are dropped with the job's state.
 //
 // Where checkpoints are taken a last one is, as a savepoint, and the next start goes on from there.
-func (j *Job) Stop() { j.stopped.Do(func() { close(j.stop) }) }
+// If that fails, which is said by Warn, the job goes on and may be stopped again.
+func (j *Job) Stop() {
+	if j.driver != nil {
+		j.driver.ask(checkpoint.Stop)
+		return
+	}
+	j.stopped.Do(func() { close(j.stop) })
+}
 
 // Drain is Stop after the end of time was sent through the job: what is open is emitted.
 func (j *Job) Drain() {
-	j.draining.Store(true)
-	j.Stop()
+	if j.driver != nil {
+		j.driver.ask(checkpoint.Drain)
+		return
+	}
+	j.endOfTime.Store(true)
 }
 
 func (j *Job) stoppedByUser() bool {

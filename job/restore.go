@@ -147,8 +147,8 @@ func (j *Job) restoreOp(r *opRun) error {
 	return nil
 }
 
-// restoreChannels makes the first subtask above each edge send the rows that were on their way, before
-// anything else: so no watermark overtakes them.
+// restoreChannels sends the rows that were on their way once more, before anything else: so neither
+// watermarks nor newer rows overtake them.
 func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 	c := j.checkpoints
 	for _, ch := range m.Channels {
@@ -165,7 +165,33 @@ func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 		}
 		s := j.subtaskOf(from)
 		t := s.edges[[2]int{to.ID, ch.Input}]
-		s.first = append(s.first, func() error { return eachRows(ch.Rows, ch.Schema, j.o.BatchRows, t.Emit) })
+		send := func() error { return eachRows(ch.Rows, ch.Schema, j.o.BatchRows, t.Emit) }
+		if _, exchanged := t.(*sender); !exchanged {
+			s.first = append(s.first, send)
+			continue
+		}
+		// Into the inboxes before anybody runs: newer rows of the same keys come from other subtasks.
+		if err := j.lifted(send); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lifted runs f while channels have no bound.
+func (j *Job) lifted(f func() error) error {
+	for _, on := range []bool{true, false} {
+		for _, t := range j.tasks {
+			for _, s := range t.subtasks {
+				s.in.lift(on)
+			}
+		}
+		if !on {
+			break
+		}
+		if err := f(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ type segments struct {
 	run  string                     // tells the names of this process from those of earlier ones
 	live map[string]checkpoint.File // sealed in files, not committed; guarded by mu
 	next int
-	size int64 // bytes sealed and not committed
+	size int64    // bytes sealed and not committed
+	gone []string // committed, their files not removed yet
 
 	// grew is told of every few megabytes written: much output calls for a checkpoint.
 	grew    func(bytes int64)
@@ -82,6 +83,11 @@ func newSegments(o CheckpointOptions) *segments {
 func (s *segments) files(paths map[string]string) []checkpoint.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Nothing is being written now that could still want these.
+	for _, name := range s.gone {
+		_ = os.Remove(filepath.Join(s.dir, name)) // small ones have no file
+	}
+	s.gone = nil
 	var out []checkpoint.File
 	for name, f := range s.live {
 		out = append(out, f)
@@ -108,7 +114,7 @@ func (s *segments) committed(cs []connector.Committable) {
 		}
 		s.size -= f.Size
 		delete(s.live, f.Name)
-		os.Remove(filepath.Join(s.dir, f.Name))
+		s.gone = append(s.gone, f.Name)
 	}
 }
 

@@ -23,7 +23,13 @@ type Repository interface {
 
 // openStore opens the store of the job's state: empty, or with the files of the checkpoint that the
 // job goes on from.
-func openStore(ctx context.Context, o CheckpointOptions) (*store.Store, error) {
+func openStore(ctx context.Context, o CheckpointOptions) (s *store.Store, err error) {
+	defer func() {
+		// The LSM ends the process, as it thinks, where it cannot write what it begins with.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("open the store of the state in %s: %v", o.WorkDir, p)
+		}
+	}()
 	dir := filepath.Join(o.WorkDir, "state")
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err

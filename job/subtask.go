@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -349,7 +350,11 @@ func receiving(from any) reflect.SelectCase {
 // run works until the input has ended or the job was cancelled.
 func (s *subtask) run() (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		p := recover()
+		var cold *state.ColdError
+		if e, ok := p.(error); ok && errors.As(e, &cold) {
+			err = cold // looking up a key has no other way to fail
+		} else if p != nil {
 			err = fmt.Errorf("BUG: %v\n%s", p, debug.Stack())
 		}
 	}()
@@ -480,7 +485,7 @@ func (s *subtask) read() (bool, error) {
 		}
 	}
 	switch {
-	case s.j.draining.Load() && s.stopping():
+	case s.j.endOfTime.Load():
 		return worked, s.drain()
 	case s.j.driver == nil && s.stopping() || s.j.pausing.Load():
 		// With checkpoints a stop pauses the job first, and a stop that was refused lets it go on.

@@ -119,8 +119,11 @@ func (s *Supervisor) again() bool {
 			continue
 		}
 		if s.isStopped() { // asked for meanwhile
-			j.draining.Store(drain)
-			j.Stop()
+			if drain {
+				j.Drain()
+			} else {
+				j.Stop()
+			}
 		}
 		return true
 	}

@@ -12,10 +12,16 @@ const smallTable = 64
 // Between makes room where the budget is exceeded. It is called between two batches, by a subtask
 // that is idle now and then too.
 func (s *Spill) Between() {
-	if s == nil || s.budget == nil || len(s.tables) == 0 {
+	if s == nil || len(s.tables) == 0 {
 		return
 	}
+	for _, sp := range s.tables {
+		sp.settle()
+	}
 	b := s.budget
+	if b == nil {
+		return
+	}
 	used := b.Used()
 	for _, sp := range s.tables {
 		held := sp.bytes()
@@ -33,7 +39,6 @@ func (s *Spill) Between() {
 		if sp.held < b.limit/smallTable {
 			continue
 		}
-		sp.settle()
 		sp.swept = sp.swept[:0] // these may go like others
 		sp.relieve(used)
 	}

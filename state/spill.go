@@ -316,6 +316,9 @@ func (sp *spilled) froze() (flags uint64) {
 
 // settle forgets deleted keys that the store has forgotten too.
 func (sp *spilled) settle() {
+	if len(sp.dead) == 0 {
+		return
+	}
 	done := sp.s.applied.Load()
 	sp.dead = slices.DeleteFunc(sp.dead, func(g *graves) bool { return g.epoch <= done })
 }

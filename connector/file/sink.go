@@ -204,7 +204,7 @@ func (w *writer) append(dir string, b *vec.Batch) error {
 
 func (w *writer) create(dir string) (*part, error) {
 	full := filepath.Join(w.s.root, dir)
-	if err := os.MkdirAll(full, 0o755); err != nil {
+	if err := makeFolder(full); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("part-%s-%d-%d", w.s.run, w.subtask, w.serial)
@@ -219,6 +219,32 @@ func (w *writer) create(dir string) (*part, error) {
 	return p, nil
 }
 
+// makeFolder makes a folder and those above it that are missing, for good.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	up := filepath.Dir(dir)
+	if up != dir {
+		if err := makeFolder(up); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
+		return err
+	}
+	return syncFolder(up)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
 // finish closes the file of dir and makes it a committable.
 func (w *writer) finish(dir string) error {
 	p := w.open[dir]
@@ -229,6 +255,9 @@ func (w *writer) finish(dir string) error {
 	}
 	if e := p.f.Close(); err == nil {
 		err = e
+	}
+	if err == nil {
+		err = syncFolder(p.move.Dir)
 	}
 	var c connector.Committable
 	if err == nil {
@@ -387,12 +416,7 @@ func (c *committer) seal(dir string) error {
 			return err
 		}
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return syncFolder(dir)
 }
 
 // Abort implements connector.Committer.

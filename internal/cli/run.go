@@ -201,6 +201,12 @@ func (v *view) stopOn(ctx context.Context, stopped <-chan struct{}) {
 	case <-ctx.Done():
 	}
 	v.stop()
+	// Shells and supervisors may send one request twice.
+	select {
+	case <-stopped:
+		return
+	case <-time.After(time.Second):
+	}
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(again)

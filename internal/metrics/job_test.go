@@ -102,7 +102,7 @@ func TestRunningJob(t *testing.T) {
 					t.Errorf("the aggregation's watermark is %f", wm)
 				}
 				if n := value(t, text, "tidemark_state_entries", "TumbleAggregate", `subtask_index="0"`) +
-					value(t, text, "tidemark_state_entries", "TumbleAggregate", `subtask_index="1"`); n < 50 {
+					value(t, text, "tidemark_state_entries", "TumbleAggregate", `subtask_index="1"`); n < 10 {
 					t.Errorf("%f entries are kept", n)
 				}
 				var saved []metrics.Saved

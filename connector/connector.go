@@ -80,9 +80,9 @@ type Factory struct {
 	SinkChangelog   func(t *Table, o option.Values) types.ChangelogMode
 	// Delivery is what a sink of the table gives and how, as Sink.Delivery says it, without making
 	// the sink: for EXPLAIN. nil: what 'sink.delivery-guarantee' says.
-	Delivery        func(t *Table, o option.Values) (Delivery, string)
-	NewSource       func(SourceConfig) (Source, error) // nil: cannot be read
-	NewSink         func(SinkConfig) (Sink, error)     // nil: cannot be written
+	Delivery  func(t *Table, o option.Values) (Delivery, string)
+	NewSource func(SourceConfig) (Source, error) // nil: cannot be read
+	NewSink   func(SinkConfig) (Sink, error)     // nil: cannot be written
 }
 
 // SourceConfig is what a source is made for.

@@ -60,7 +60,6 @@ type subtaskRun struct {
 	now    int64
 	lo, hi int
 	batch  *vec.Batch
-	groups []int // of the rows in batch
 }
 
 func newRuns(t *testing.T, mk func() (op.Operator, error), in types.Schema, keys []int, script []exectest.Step) *runs {

@@ -82,50 +82,26 @@ func (s *sink) transactionalID() string {
 
 // sealer writes the records of one subtask into segments.
 type sealer struct {
-	*writer
-	seg connector.SegmentWriter
+	connector.Sealer
+	w   *writer // encodes, and sends nothing
 	buf []byte
 }
 
 func (s *sealer) Write(_ context.Context, b *vec.Batch) error {
-	recs, err := s.records(b)
+	recs, err := s.w.records(b)
 	if err != nil {
 		return err
 	}
-	if s.seg == nil {
-		if s.seg, err = s.s.cfg.Segments.Create(); err != nil {
-			return err
-		}
+	seg, _, err := s.Segment()
+	if err != nil {
+		return err
 	}
 	s.buf = s.buf[:0]
 	for i := range recs {
 		s.buf = appendRecord(s.buf, &recs[i])
 	}
-	_, err = s.seg.Write(s.buf)
+	_, err = seg.Write(s.buf)
 	return err
-}
-
-func (s *sealer) Flush(context.Context) error { return nil }
-
-func (s *sealer) Prepare(context.Context) ([]connector.Committable, error) {
-	if s.seg == nil {
-		return nil, nil
-	}
-	c, err := s.seg.Seal()
-	s.seg = nil
-	if err != nil {
-		return nil, err
-	}
-	return []connector.Committable{c}, nil
-}
-
-func (s *sealer) Tick(context.Context) error { return nil }
-
-func (s *sealer) Close() error {
-	if s.seg == nil {
-		return nil
-	}
-	return s.seg.Discard()
 }
 
 func appendRecord(dst []byte, r *kgo.Record) []byte {

@@ -327,7 +327,7 @@ func (s *sink) newSealer(ctx context.Context, w *writer, subtask int) (connector
 	if err := w.open(ctx, subtask); err != nil {
 		return nil, err
 	}
-	return &sealer{writer: w}, nil
+	return &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, w: w}, nil
 }
 
 // Write implements connector.Writer.

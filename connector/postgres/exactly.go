@@ -21,57 +21,27 @@ import (
 
 // sealer writes the rows of one subtask into segments.
 type sealer struct {
-	s    *sink
+	connector.Sealer
 	enc  *tuples
-	seg  connector.SegmentWriter
 	rows rows
 	buf  []byte
 }
 
 // Write implements connector.Writer.
 func (w *sealer) Write(_ context.Context, b *vec.Batch) error {
+	seg, fresh, err := w.Segment()
+	if err != nil {
+		return err
+	}
 	w.buf = w.buf[:0]
-	if w.seg == nil {
-		var err error
-		if w.seg, err = w.s.cfg.Segments.Create(); err != nil {
-			return err
-		}
+	if fresh {
 		w.buf = w.enc.appendHeader(w.buf)
 	}
 	w.rows.reset()
 	w.enc.rows(&w.rows, b)
 	w.buf = appendFrames(w.buf, &w.rows)
-	_, err := w.seg.Write(w.buf)
+	_, err = seg.Write(w.buf)
 	return err
-}
-
-// Flush implements connector.Writer: what is written is safe when its checkpoint is.
-func (w *sealer) Flush(context.Context) error { return nil }
-
-// Prepare implements connector.Writer.
-func (w *sealer) Prepare(context.Context) ([]connector.Committable, error) {
-	if w.seg == nil {
-		return nil, nil
-	}
-	c, err := w.seg.Seal()
-	w.seg = nil
-	if err != nil {
-		return nil, err
-	}
-	return []connector.Committable{c}, nil
-}
-
-// Tick implements connector.Writer.
-func (w *sealer) Tick(context.Context) error { return nil }
-
-// Close implements connector.Writer.
-func (w *sealer) Close() error {
-	if w.seg == nil {
-		return nil
-	}
-	seg := w.seg
-	w.seg = nil
-	return seg.Discard()
 }
 
 // begin starts a transaction. The isolation does not depend on what the database's default is; a

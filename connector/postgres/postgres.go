@@ -206,7 +206,7 @@ func (s *sink) NewWriter(ctx context.Context, _, _ int) (connector.Writer, error
 		return nil, err
 	}
 	if s.guarantee() == connector.ExactlyOnce {
-		return &sealer{s: s, enc: rows}, nil
+		return &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, enc: rows}, nil
 	}
 	return newWriter(ctx, s, t, rows), nil
 }

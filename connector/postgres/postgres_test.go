@@ -447,7 +447,7 @@ func TestErrors(t *testing.T) {
 
 func TestSealer(t *testing.T) {
 	s := &sink{cfg: connector.SinkConfig{Segments: &memory{}}}
-	w := &sealer{s: s, enc: tuplesOf()}
+	w := &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, enc: tuplesOf()}
 	if cs, err := w.Prepare(t.Context()); len(cs) != 0 || err != nil {
 		t.Errorf("nothing written: %v, %v", cs, err)
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
@@ -13,7 +14,6 @@ import (
 type ahead struct {
 	rows  *vec.Batch
 	order []int32 // positions of rows by stamp
-	one   vec.Batch
 }
 
 // add takes rows; order is put right by sort.
@@ -26,13 +26,7 @@ func (a *ahead) add(b *vec.Batch, rows []int32) {
 
 func (a *ahead) sort() {
 	slices.SortStableFunc(a.order, func(x, y int32) int {
-		switch sx, sy := a.rows.Stamp(int(x)), a.rows.Stamp(int(y)); {
-		case sx < sy:
-			return -1
-		case sx > sy:
-			return 1
-		}
-		return 0
+		return cmp.Compare(a.rows.Stamp(int(x)), a.rows.Stamp(int(y)))
 	})
 }
 
@@ -51,10 +45,7 @@ func (a *ahead) release(r *opRun, input int, limit int64) error {
 		for n < len(a.order) && a.rows.Stamp(int(a.order[n])) < limit && a.order[n] > a.order[n-1] {
 			n++
 		}
-		a.one = *a.rows
-		a.one.Sel = a.order[:n]
-		r.books.RowsIn.Add(int64(n))
-		if err := r.op.Process(input, &a.one); err != nil {
+		if err := r.give(input, selected(a.rows, a.order[:n])); err != nil {
 			return err
 		}
 		a.order = a.order[n:]
@@ -75,10 +66,7 @@ func (r *opRun) merge(input int, b *vec.Batch) error {
 		for n < len(rows) && b.Stamp(int(rows[n])) < a.first() {
 			n++
 		}
-		part := *b
-		part.Sel = rows[:n]
-		r.books.RowsIn.Add(int64(n))
-		if err := r.op.Process(input, &part); err != nil {
+		if err := r.give(input, selected(b, rows[:n])); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -86,10 +74,14 @@ func (r *opRun) merge(input int, b *vec.Batch) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	return r.give(input, selected(b, rows))
+}
+
+// selected is b with another selection.
+func selected(b *vec.Batch, rows []int32) *vec.Batch {
 	part := *b
 	part.Sel = rows
-	r.books.RowsIn.Add(int64(len(rows)))
-	return r.op.Process(input, &part)
+	return &part
 }
 
 // releaseAll gives the restored rows stamped below limit to the operator.

@@ -138,12 +138,7 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 	j.checkpoints.changes.hold(c.seq)
 	j.checkpoints.changes.rush(true)
 	j.cutting.Store(c)
-	for _, t := range j.tasks {
-		for _, s := range t.subtasks {
-			s.in.lift(true)
-			s.in.wakeUp()
-		}
-	}
+	j.lift(true)
 	err := c.wait(ctx, c.parked)
 	if err == nil {
 		err = c.wait(ctx, c.frozen)
@@ -152,11 +147,7 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 	k.now = nil
 	k.mu.Unlock()
 	j.cutting.Store(nil)
-	for _, t := range j.tasks {
-		for _, s := range t.subtasks {
-			s.in.lift(false)
-		}
-	}
+	j.lift(false)
 	j.checkpoints.changes.rush(false)
 	if err != nil {
 		c.abandon()
@@ -172,6 +163,16 @@ func (j *Job) cut(ctx context.Context, id int64, hold bool) (*cut, error) {
 func (c *cut) release() {
 	if c.hold != nil {
 		c.released.Do(func() { close(c.hold) })
+	}
+}
+
+// lift takes the bound off all channels, or puts it back, and makes all subtasks look around.
+func (j *Job) lift(on bool) {
+	for _, t := range j.tasks {
+		for _, s := range t.subtasks {
+			s.in.lift(on)
+			s.in.wakeUp()
+		}
 	}
 }
 

@@ -239,17 +239,7 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 			c.release()
 			return nil, err
 		}
-		for _, n := range d.j.p.Nodes {
-			sh := d.j.sinks[n.ID]
-			if sh == nil || sh.committer == nil {
-				continue
-			}
-			if cs := sh.take(c.seq); len(cs) > 0 {
-				sh.mu.Lock()
-				sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, cs})
-				sh.mu.Unlock()
-			}
-		}
+		d.j.pend(connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, c.seq)
 		killpoint.Pass("sealed/prepared")
 		return c, nil
 	}
@@ -342,7 +332,7 @@ func (d *driver) failed(err error) {
 func (d *driver) doCommit(id int64) {
 	d.beside(func(ctx context.Context) {
 		killpoint.Pass("manifest/uncommitted")
-		err := d.commit(ctx, id)
+		err := d.j.commitAll(ctx, id)
 		d.post(func() []checkpoint.Action {
 			if err != nil {
 				d.j.o.Warn(err.Error())
@@ -351,19 +341,6 @@ func (d *driver) doCommit(id int64) {
 			return d.co.CommitDone(d.now(), id)
 		})
 	})
-}
-
-func (d *driver) commit(ctx context.Context, id int64) error {
-	for _, n := range d.j.p.Nodes {
-		sh := d.j.sinks[n.ID]
-		if sh == nil || sh.committer == nil {
-			continue
-		}
-		if err := d.j.commitPending(ctx, sh, id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // doPositions tells the outside world how far the sources were at a checkpoint.

@@ -395,11 +395,9 @@ func (j *Job) finish(err error) {
 	case err == nil:
 		j.commitEnds(ctx)
 	}
-	if err != nil {
+	// With checkpoints one of them may hold it.
+	if err != nil && j.driver == nil {
 		for _, s := range j.sinks {
-			if j.driver != nil {
-				continue // a checkpoint may hold it; what none holds the next start removes
-			}
 			cs := s.take(math.MaxInt64)
 			for _, p := range s.pending {
 				cs = append(cs, p.cs...)
@@ -460,15 +458,35 @@ func (j *Job) commit(ctx context.Context) error {
 	j.committing.Lock()
 	defer j.committing.Unlock()
 	j.commits++
+	j.pend(connector.CommitID{Checkpoint: j.commits}, math.MaxInt64)
+	return j.commitAll(ctx, math.MaxInt64)
+}
+
+// committingSinks lists the sinks that commit, in the order of the plan.
+func (j *Job) committingSinks() (out []*sinkShared) {
 	for _, n := range j.p.Nodes {
-		s := j.sinks[n.ID]
-		if s == nil || s.committer == nil {
-			continue
+		if s := j.sinks[n.ID]; s != nil && s.committer != nil {
+			out = append(out, s)
 		}
-		if cs := s.take(math.MaxInt64); len(cs) > 0 {
-			s.pending = append(s.pending, pendingOutput{connector.CommitID{Checkpoint: j.commits}, cs})
+	}
+	return out
+}
+
+// pend makes what the sinks have prepared up to a cut the output of commit id.
+func (j *Job) pend(id connector.CommitID, cut int64) {
+	for _, s := range j.committingSinks() {
+		if cs := s.take(cut); len(cs) > 0 {
+			s.mu.Lock()
+			s.pending = append(s.pending, pendingOutput{id, cs})
+			s.mu.Unlock()
 		}
-		if err := j.commitPending(ctx, s, math.MaxInt64); err != nil {
+	}
+}
+
+// commitAll commits the output of all sinks up to checkpoint upTo.
+func (j *Job) commitAll(ctx context.Context, upTo int64) error {
+	for _, s := range j.committingSinks() {
+		if err := j.commitPending(ctx, s, upTo); err != nil {
 			return err
 		}
 	}

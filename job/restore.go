@@ -171,25 +171,10 @@ func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 			continue
 		}
 		// Into the inboxes before anybody runs: newer rows of the same keys come from other subtasks.
-		if err := j.lifted(send); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lifted runs f while channels have no bound.
-func (j *Job) lifted(f func() error) error {
-	for _, on := range []bool{true, false} {
-		for _, t := range j.tasks {
-			for _, s := range t.subtasks {
-				s.in.lift(on)
-			}
-		}
-		if !on {
-			break
-		}
-		if err := f(); err != nil {
+		j.lift(true)
+		err := send()
+		j.lift(false)
+		if err != nil {
 			return err
 		}
 	}

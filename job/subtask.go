@@ -199,6 +199,11 @@ func (r *opRun) process(input int, b *vec.Batch) error {
 	if r.ahead[input] != nil {
 		return r.merge(input, b)
 	}
+	return r.give(input, b)
+}
+
+// give counts rows and hands them to the operator.
+func (r *opRun) give(input int, b *vec.Batch) error {
 	r.books.RowsIn.Add(int64(b.Rows()))
 	return r.op.Process(input, b)
 }

@@ -47,7 +47,7 @@ type recovery struct {
 	ro      RecoveryOptions
 	given   map[string]string
 	job     string
-	beside  string // the folder of the script, "" where there is none
+	dir     string // where checkpoints go
 	p       *plan.Plan
 	prints  []plan.Fingerprint
 	repo    *checkpoint.Repository
@@ -69,12 +69,8 @@ type recovery struct {
 
 // recovery reads the session's options; nil where the job takes no checkpoints.
 func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Config) (*recovery, error) {
-	for _, n := range p.Nodes {
-		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
-			return nil, nil // its rows are gone as soon as they are shown
-		} else if ok && s.Overwrite {
-			return nil, nil // what was written before a start would be overwritten by it
-		}
+	if !takesCheckpoints(p) {
+		return nil, nil
 	}
 	given := cfg.All()
 	o, err := checkpoint.ReadOptions(given)
@@ -84,26 +80,17 @@ func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Con
 	if r.e.o.Recovery.From != "" {
 		o.From = r.e.o.Recovery.From
 	}
-	if o.Coordinator.Interval == 0 && o.SavepointDir == "" && o.From == "" || p.Batch {
+	if o.Coordinator.Interval == 0 && o.SavepointDir == "" && o.From == "" {
 		return nil, nil
 	}
 	for _, n := range o.Notes {
 		r.warn(n)
 	}
 	c := &recovery{e: r.e, o: o, ro: r.e.o.Recovery, given: given, p: p, prints: plan.Fingerprints(p),
-		maxPar: cfg.Int("pipeline.max-parallelism")}
-	if c.maxPar == 0 {
-		c.maxPar = job.DefaultMaxParallelism
-	}
+		maxPar: maxParallelism(cfg)}
 	c.o.AllowDropped = c.o.AllowDropped || c.ro.AllowDropped
-	c.job = p.Name
-	if p.Name == p.File {
-		// However the path to the script was typed.
-		c.job, c.beside = filepath.Base(p.File), filepath.Dir(p.File)
-	}
-	if r.jobs++; r.jobs > 1 {
-		c.job = fmt.Sprintf("%s-%d", c.job, r.jobs)
-	}
+	r.jobs++
+	c.job, c.dir = homeOf(p, r.jobs, o)
 	if c.ro.Fresh && c.ro.From != "" {
 		return nil, errors.New("--fresh and --from contradict each other: leave one out")
 	}
@@ -143,28 +130,65 @@ func (c *recovery) fit(again func() (*plan.Plan, error)) error {
 
 // match finds what becomes of the state of m in the plan.
 func (c *recovery) match(m *checkpoint.Manifest) (*checkpoint.Report, error) {
-	if m.MaxParallelism != c.maxPar {
+	return matchPlan(m, c.p, c.prints, c.maxPar, c.o.AllowDropped)
+}
+
+// matchPlan finds what becomes of the state of m in a plan. The report is there also where the error is
+// a *checkpoint.DroppedError.
+func matchPlan(m *checkpoint.Manifest, p *plan.Plan, prints []plan.Fingerprint, maxPar int, allowDropped bool) (*checkpoint.Report, error) {
+	if m.MaxParallelism != maxPar {
 		return nil, fmt.Errorf("'pipeline.max-parallelism' is %d, but checkpoint %d was written with %d, which its key groups follow from; "+
-			"SET 'pipeline.max-parallelism' = '%d', or start with --fresh", c.maxPar, m.ID, m.MaxParallelism, m.MaxParallelism)
+			"SET 'pipeline.max-parallelism' = '%d', or start with --fresh", maxPar, m.ID, m.MaxParallelism, m.MaxParallelism)
 	}
-	states, err := job.States(c.p)
+	states, err := job.States(p)
 	if err != nil {
 		return nil, err
 	}
-	r, err := checkpoint.Match(m, c.prints, states)
+	r, err := checkpoint.Match(m, prints, states)
 	if err != nil {
 		return nil, err
 	}
-	return r, r.Dropped(c.o.AllowDropped)
+	return r, r.Dropped(allowDropped)
+}
+
+// takesCheckpoints reports whether a job can take checkpoints: not where its rows are gone as soon as
+// they are shown, or where a start would overwrite what was written before it.
+func takesCheckpoints(p *plan.Plan) bool {
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); ok && (s.Collect || s.Overwrite) {
+			return false
+		}
+	}
+	return !p.Batch
+}
+
+// homeOf names a job that can take checkpoints, the nth of its script, and the place of all jobs'
+// checkpoints: by default beside the script, however the path to that was typed.
+func homeOf(p *plan.Plan, nth int, o checkpoint.Options) (name, dir string) {
+	name, dir = p.Name, DefaultCheckpoints
+	if p.Name == p.File {
+		name, dir = filepath.Base(p.File), filepath.Join(filepath.Dir(p.File), DefaultCheckpoints)
+	}
+	if nth > 1 {
+		name = fmt.Sprintf("%s-%d", name, nth)
+	}
+	if o.Dir != "" {
+		dir = o.Dir
+	}
+	return name, dir
+}
+
+// maxParallelism is the number of key groups of a session's jobs.
+func maxParallelism(cfg *catalog.Config) int {
+	if n := cfg.Int("pipeline.max-parallelism"); n > 0 {
+		return n
+	}
+	return job.DefaultMaxParallelism
 }
 
 // open opens the places of checkpoints and savepoints and takes the job's lock.
 func (c *recovery) open(ctx context.Context) error {
-	dir := c.o.Dir
-	if dir == "" {
-		dir = filepath.Join(c.beside, DefaultCheckpoints)
-	}
-	store, err := c.e.store(dir, c.given)
+	store, err := c.e.store(c.dir, c.given)
 	if err != nil {
 		return &keyError{checkpoint.KeyDir, err}
 	}
@@ -200,10 +224,15 @@ func (e *keyError) Unwrap() error { return e.err }
 
 // store opens a place; relative folders are below the script's.
 func (e *Engine) store(location string, given map[string]string) (object.Store, error) {
-	if !strings.Contains(location, "://") {
-		location = e.resolve(location)
+	return object.Open(e.location(location), given)
+}
+
+// location is a place with relative folders below the engine's.
+func (e *Engine) location(place string) string {
+	if strings.Contains(place, "://") {
+		return place
 	}
-	return object.Open(location, given)
+	return e.resolve(place)
 }
 
 // hold keeps the lock while the job runs; lost says that another process has it.
@@ -282,11 +311,7 @@ func (c *recovery) begin(ctx context.Context) error {
 			c.how += fmt.Sprintf("; checkpoint %d is ignored", newest.ID)
 		}
 	case c.o.From != "":
-		location := c.o.From
-		if !strings.Contains(location, "://") {
-			location = c.e.resolve(location)
-		}
-		if c.snap, err = checkpoint.OpenSavepoint(ctx, location, c.given); err != nil {
+		if c.snap, err = c.e.snapshot(ctx, c.o.From, c.given); err != nil {
 			return err
 		}
 		c.repo.From(c.snap)

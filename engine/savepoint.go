@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
-	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
@@ -42,10 +40,8 @@ func (e *Engine) PlanFrom(ctx context.Context, name, text, place string) ([]JobP
 			out = append(out, p)
 			return nil
 		}
-		if saving++; saving > 1 { // as recovery names them
-			p.Job = fmt.Sprintf("%s-%d", r.Plan.Name, saving)
-		}
-		if err := e.match(ctx, r.Plan, s.Config(), place, &p); err != nil {
+		saving++
+		if err := e.match(ctx, r.Plan, saving, s.Config(), place, &p); err != nil {
 			return err
 		}
 		out = append(out, p)
@@ -54,29 +50,17 @@ func (e *Engine) PlanFrom(ctx context.Context, name, text, place string) ([]JobP
 	return out, err
 }
 
-// takesCheckpoints reports whether a job can take checkpoints.
-func takesCheckpoints(p *plan.Plan) bool {
-	for _, n := range p.Nodes {
-		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
-			return false
-		}
-	}
-	return !p.Batch
-}
-
-// match fills in what a job would make of what is at place.
-func (e *Engine) match(ctx context.Context, p *plan.Plan, cfg *catalog.Config, place string, out *JobPlan) error {
+// match fills in what a job, the nth of its script, would make of what is at place.
+func (e *Engine) match(ctx context.Context, p *plan.Plan, nth int, cfg *catalog.Config, place string, out *JobPlan) error {
 	given := cfg.All()
 	o, err := checkpoint.ReadOptions(given)
 	if err != nil {
 		return err
 	}
 	newest := place == ""
-	if newest {
-		if place = o.Dir; place == "" {
-			place = DefaultCheckpoints
-		}
-		place = object.Join(place, checkpoint.JobFolder(out.Job))
+	var dir string
+	if out.Job, dir = homeOf(p, nth, o); newest {
+		place = object.Join(dir, checkpoint.JobFolder(out.Job))
 	}
 	out.From, err = e.snapshot(ctx, place, given)
 	switch {
@@ -92,29 +76,11 @@ func (e *Engine) match(ctx context.Context, p *plan.Plan, cfg *catalog.Config, p
 		out.From = nil
 		return nil
 	}
-	maxPar := cfg.Int("pipeline.max-parallelism")
-	if maxPar == 0 {
-		maxPar = job.DefaultMaxParallelism
-	}
-	if int(maxPar) != m.MaxParallelism {
-		out.Err = fmt.Errorf("'pipeline.max-parallelism' is %d and was %d, which the key groups of the state follow from; "+
-			"SET 'pipeline.max-parallelism' = '%d'", maxPar, m.MaxParallelism, m.MaxParallelism)
-		return nil
-	}
-	states, err := job.States(p)
-	if err != nil {
-		return err
-	}
-	if out.Report, out.Err = checkpoint.Match(m, plan.Fingerprints(p), states); out.Err == nil {
-		out.Err = out.Report.Dropped(o.AllowDropped || e.o.Recovery.AllowDropped)
-	}
+	out.Report, out.Err = matchPlan(m, p, plan.Fingerprints(p), maxParallelism(cfg), o.AllowDropped || e.o.Recovery.AllowDropped)
 	return nil
 }
 
 // snapshot opens what is at a place; relative ones are below the script's folder.
 func (e *Engine) snapshot(ctx context.Context, place string, given map[string]string) (*checkpoint.Snapshot, error) {
-	if !strings.Contains(place, "://") {
-		place = e.resolve(place)
-	}
-	return checkpoint.OpenSavepoint(ctx, place, given)
+	return checkpoint.OpenSavepoint(ctx, e.location(place), given)
 }

@@ -164,10 +164,7 @@ func (d *Decoder) record(data []byte, i, row int) (next int, ok bool) {
 		}
 		if v.err != fine {
 			d.badText, d.badCol = problems[v.err], k
-			if v.is(open) {
-				return lineAfter(data, v.start), false
-			}
-			return lineAfter(data, v.next), false
+			return resume(data, v), false
 		}
 		if col := d.columns[k]; col != nil {
 			if msg := d.store(col, row, data, v); msg != "" {

@@ -38,6 +38,9 @@ func FuzzComplete(f *testing.F) {
 		f.Add([]byte(s), 9)
 		f.Add([]byte(s), 25)
 	}
+	f.Add([]byte("x\\\ny,1\n2,3\n"), 3)              // the first line break is a part of the value
+	f.Add([]byte("\xef\xbb\xbf\"x\ny\",1\n2,3\n"), 7) // a value in quotes behind the byte order mark
+	f.Add([]byte("\"x\n\xff\n,1\n2,\"3\n"), 9)       // a record that ends behind its bad value
 	schema := formattest.ParseSchema("a STRING, b STRING")
 	factory := format.Lookup("csv")
 	o := formattest.OptionValues(factory, `escape-character=\; allow-comments=true`)
@@ -54,9 +57,11 @@ func FuzzComplete(f *testing.F) {
 		rows := func(parts ...[]byte) []string {
 			bad = 0
 			var out []string
+			base := int64(0)
 			for _, p := range parts {
 				b := vec.NewBatch(schema)
-				c := &format.Chunk{Data: p, Base: 1}
+				c := &format.Chunk{Data: p, Base: base}
+				base += int64(len(p))
 				for !c.Done() {
 					if err := d.Decode(c, &format.Rows{Batch: b}, b.N+10); err != nil {
 						t.Fatal(err)

@@ -71,7 +71,7 @@ const (
 	inText flags = 1 << iota
 	quoted
 	last // the record ends here
-	open // the data ended before the value did
+	open // the data ended before the value did; what follows may belong to it
 )
 
 func (v value) is(f flags) bool { return v.flags&f != 0 }
@@ -165,7 +165,7 @@ func (s *scanner) plainValue(data []byte, i int) value {
 		i = s.plain.pass(data, i)
 		if i >= len(data) {
 			v.next = i
-			v.flags |= last
+			v.flags |= last | open // no line break, or an escaped one
 			break
 		}
 		c := data[i]
@@ -314,19 +314,28 @@ func (s *scanner) closed(data []byte, v value, from, i int) value {
 	return v
 }
 
-// skip returns the end of the record whose rest starts at i, where a value starts. Where no
-// closing quote is left, the record ends with its line.
+// skip returns the end of the record whose rest starts at i, where a value starts.
 func (s *scanner) skip(data []byte, i int) int {
 	for {
 		v := s.next(data, i)
 		switch {
 		case v.err != fine:
-			return lineAfter(data, v.start)
+			return resume(data, v)
 		case v.is(last):
 			return v.next
 		}
 		i = v.next
 	}
+}
+
+// resume returns where the record behind one with the bad value v starts: behind the line that the
+// fault is in; where no closing quote is left, behind the line in which the value starts. Whoever
+// looks for records has to go on at the same place, Complete too.
+func resume(data []byte, v value) int {
+	if v.is(open) {
+		return lineAfter(data, v.start)
+	}
+	return lineAfter(data, v.next)
 }
 
 // lineAfter returns where the line behind the one at i starts.
@@ -361,6 +370,9 @@ func (s *scanner) Complete(data []byte) int {
 		return end
 	}
 	at := 0
+	if bytes.HasPrefix(data, bom) {
+		at = len(bom) // data is as good as always the start of a file then
+	}
 	for at < end {
 		if s.comments {
 			if at = s.comment(data[:end], at); at == end {
@@ -373,11 +385,11 @@ func (s *scanner) Complete(data []byte) int {
 			if v.is(open) {
 				return at
 			}
-			i = v.next
 			if v.err != fine {
-				i = lineAfter(data[:end], i)
+				i = resume(data[:end], v)
+				break
 			}
-			if v.err != fine || v.is(last) {
+			if i = v.next; v.is(last) {
 				break
 			}
 		}

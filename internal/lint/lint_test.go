@@ -45,6 +45,8 @@ var clients = map[string]string{
 	"github.com/DataDog/sketches-go": "exec/agg",
 	"github.com/aws/aws-sdk-go-v2":   "object/s3",
 	"github.com/jackc/pgx":           "connector/postgres",
+	"github.com/ClickHouse/ch-go":    "connector/clickhouse",
+	"github.com/cockroachdb/pebble":  "state/store",
 }
 
 // clientExceptions may import a client besides its package.

@@ -1,0 +1,296 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/internal/killpoint"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Exactly-once into ClickHouse. Blocks are sealed into segments, which belong to the checkpoint. When
+// the checkpoint is complete they are inserted, one after the other, each under a token of lineage,
+// checkpoint and number. After a crash at any point they are inserted again, the same bytes under the
+// same tokens, and the table drops those that it has. Tables keep a number of tokens only, so what went
+// in is also noted in a progress table: at the end of each commit, and within a long one before the
+// table could have forgotten its beginning.
+
+// sealer writes the rows of one subtask into segments.
+type sealer struct {
+	connector.Sealer
+	cutter
+	bad func(format.BadRecord) error
+	buf []byte
+}
+
+// Write implements connector.Writer.
+func (w *sealer) Write(_ context.Context, b *vec.Batch) error {
+	rows, err := w.enc.take(b, w.bad)
+	if err != nil {
+		return err
+	}
+	return w.add(&batchRows{b, rows}, w.seal)
+}
+
+func (w *sealer) seal(block []byte) error {
+	seg, fresh, err := w.Segment()
+	if err != nil {
+		return err
+	}
+	w.buf = w.buf[:0]
+	if fresh {
+		w.buf = append(w.buf, segmentMagic...)
+	}
+	w.buf = appendFrame(w.buf, block)
+	_, err = seg.Write(w.buf)
+	return err
+}
+
+// Prepare implements connector.Writer.
+func (w *sealer) Prepare(ctx context.Context) ([]connector.Committable, error) {
+	if w.enc.n > 0 {
+		if err := w.seal(w.enc.block(nil)); err != nil {
+			return nil, err
+		}
+	}
+	return w.Sealer.Prepare(ctx)
+}
+
+// committer inserts segments.
+type committer struct {
+	s        *sink
+	mu       sync.Mutex
+	insert   inserter        // guarded by mu
+	progress string          // the quoted name of the progress table once it is known to be there; guarded by mu
+	done     map[string]mark // by lineage, what is known to be in; guarded by mu
+}
+
+// mark says how far a lineage has come: all before the checkpoint are in, and blocks of its own.
+type mark struct {
+	checkpoint int64
+	blocks     int64 // allBlocks for all
+}
+
+// allBlocks is the number of blocks of a checkpoint that is in as a whole.
+const allBlocks = 1<<20 - 1
+
+func (m mark) has(checkpoint, block int64) bool {
+	return checkpoint < m.checkpoint || checkpoint == m.checkpoint && block < m.blocks
+}
+
+// Commit implements connector.Committer.
+func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []connector.Committable) error {
+	if len(cs) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.commit(ctx, id, cs); err != nil {
+		c.insert.close()
+		return fmt.Errorf("commit to table '%s' of ClickHouse: %w", c.s.cfg.Options.Get("table-name"), err)
+	}
+	return nil
+}
+
+func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []connector.Committable) error {
+	t, err := c.s.described(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := c.known(ctx, t, id.Lineage)
+	if err != nil || m.has(id.Checkpoint, allBlocks-1) {
+		return err
+	}
+	killpoint.Pass("commit/clickhouse-begun")
+	// A note comes long before the table forgets the first block since the one before.
+	noteEvery := int64(max(1, min(64, t.memory.blocks/4)))
+	n, noted := int64(0), int64(0)
+	prefix := fmt.Sprintf("%s%s/%d/", c.s.prefix(), id.Lineage, id.Checkpoint)
+	for _, sealed := range cs {
+		err := c.segment(ctx, sealed, func(b []byte) error {
+			if !m.has(id.Checkpoint, n) {
+				if n-noted >= noteEvery {
+					if err := c.note(ctx, id.Lineage, mark{id.Checkpoint, n}); err != nil {
+						return err
+					}
+					noted = n
+				}
+				if err := c.insert.block(ctx, b, prefix+strconv.FormatInt(n, 10)); err != nil {
+					return err
+				}
+				killpoint.Pass("commit/clickhouse-inserted")
+			} else {
+				noted = n + 1
+			}
+			n++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.note(ctx, id.Lineage, mark{id.Checkpoint, allBlocks})
+}
+
+// segment calls f with each block of a segment.
+func (c *committer) segment(ctx context.Context, sealed connector.Committable, f func([]byte) error) error {
+	file, err := c.s.cfg.Segments.Open(ctx, sealed)
+	if err != nil {
+		return &unread{err}
+	}
+	defer file.Close()
+	r, err := readSegment(file)
+	if err != nil {
+		return fatal(err)
+	}
+	for {
+		b, err := r.next()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := f(b); err != nil {
+			return err
+		}
+	}
+}
+
+// insist calls f until it succeeds or its failure lasts.
+func (c *committer) insist(ctx context.Context, f func() error) error {
+	for p := c.s.patience(); ; {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if err := p.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// known is what the progress table says of a lineage, asked for once: afterwards only this process
+// writes it. Where several hosts have a table each, the one that knows most counts.
+func (c *committer) known(ctx context.Context, t *table, lineage string) (mark, error) {
+	if m, ok := c.done[lineage]; ok {
+		return m, nil
+	}
+	m := mark{checkpoint: -1}
+	if c.s.cfg.Options.Get("sink.progress-table") != "" {
+		if err := c.makeProgress(ctx, t); err != nil {
+			return m, err
+		}
+		hosts := 1
+		if t.memory.shared {
+			hosts = len(c.s.c.hosts)
+		}
+		for h := range hosts {
+			found, err := c.ask(ctx, h, lineage)
+			if err != nil && (hosts == 1 || classOf(err) == hopeless) {
+				return m, err
+			}
+			if err == nil && (found.checkpoint > m.checkpoint || found.checkpoint == m.checkpoint && found.blocks > m.blocks) {
+				m = found
+			}
+		}
+	}
+	c.done[lineage] = m
+	return m, nil
+}
+
+func (c *committer) ask(ctx context.Context, host int, lineage string) (m mark, err error) {
+	m.checkpoint = -1
+	se := &session{c: c.s.c, at: host, stay: true}
+	defer se.close()
+	var rows [][]string
+	sql := "SELECT toString(checkpoint), toString(blocks) FROM " + c.progress + " WHERE " + c.who(lineage) + " ORDER BY (checkpoint, blocks) DESC LIMIT 1"
+	err = c.insist(ctx, func() (err error) {
+		rows, err = se.query(ctx, sql)
+		if c := classOf(err); err != nil && len(se.c.hosts) > 1 && c == hopeless {
+			rows, err = nil, nil // the table is not on that host
+		}
+		return err
+	})
+	if err != nil || len(rows) == 0 {
+		return m, err
+	}
+	if m.checkpoint, err = strconv.ParseInt(rows[0][0], 10, 64); err == nil {
+		m.blocks, err = strconv.ParseInt(rows[0][1], 10, 64)
+	}
+	return m, err
+}
+
+func (c *committer) who(lineage string) string {
+	return "job = " + literal(c.s.cfg.Job) + " AND sink = " + literal(c.s.cfg.Node) + " AND lineage = " + literal(lineage)
+}
+
+// makeProgress makes the progress table where it is missing.
+func (c *committer) makeProgress(ctx context.Context, t *table) error {
+	if c.progress != "" {
+		return nil
+	}
+	name := quote(t.database) + "." + quote(c.s.cfg.Options.Get("sink.progress-table"))
+	// Rows of the same version are equal, so that it does not matter which of them a merge keeps.
+	err := c.insist(ctx, func() error {
+		found, err := c.insert.query(ctx, "SELECT name FROM system.tables WHERE database = "+literal(t.database)+" AND name = "+literal(c.s.cfg.Options.Get("sink.progress-table")))
+		if err != nil || len(found) > 0 {
+			return err
+		}
+		_, err = c.insert.query(ctx, "CREATE TABLE IF NOT EXISTS "+name+` (
+	job String, sink String, lineage String, checkpoint Int64, blocks UInt32, version UInt64, committed_at DateTime64(3, 'UTC')
+) ENGINE = ReplacingMergeTree(version) ORDER BY (job, sink, lineage)`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("table %s, which remembers the checkpoints that went in: %w; create it, or set 'sink.progress-table' = ''", name, err)
+	}
+	c.progress = name
+	return nil
+}
+
+// note writes down how far a lineage has come.
+func (c *committer) note(ctx context.Context, lineage string, m mark) error {
+	if c.progress != "" {
+		sql := fmt.Sprintf("INSERT INTO %s (job, sink, lineage, checkpoint, blocks, version, committed_at) SELECT %s, %s, %s, %d, %d, %d, fromUnixTimestamp64Milli(%d, 'UTC')",
+			c.progress, literal(c.s.cfg.Job), literal(c.s.cfg.Node), literal(lineage), m.checkpoint, m.blocks, m.checkpoint<<20|m.blocks, time.Now().UnixMilli())
+		err := c.insist(ctx, func() error {
+			_, err := c.insert.query(ctx, sql)
+			if se := (*serverError)(nil); errors.As(err, &se) && se.code == 60 && len(c.s.c.hosts) > 1 {
+				c.progress = "" // another host, which has no such table yet
+				if t, e := c.s.described(ctx); e == nil {
+					err = c.makeProgress(ctx, t)
+				}
+				if err == nil {
+					_, err = c.insert.query(ctx, sql)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("note in %s: %w", strings.ReplaceAll(c.progress, "`", ""), err)
+		}
+		killpoint.Pass("commit/clickhouse-noted")
+	}
+	c.done[lineage] = m
+	return nil
+}
+
+// Abort implements connector.Committer: segments that no checkpoint holds are nobody's.
+func (c *committer) Abort(context.Context, []connector.Committable) error { return nil }
+
+// Close implements connector.Committer.
+func (c *committer) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.insert.close()
+	return nil
+}

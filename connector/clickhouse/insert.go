@@ -1,0 +1,115 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// batchRows are rows of a batch that have a place in the table.
+type batchRows struct {
+	*vec.Batch
+	rows []int32
+}
+
+// inserter inserts blocks. It belongs to one goroutine.
+type inserter struct {
+	s *sink
+	session
+	once bool // an insert that may have happened is not tried again
+}
+
+// errLost says that an insert may have happened or not, and is not tried again.
+var errLost = errors.New("the answer of the server was lost")
+
+// block inserts b under a token. What fails is tried again, under the same token and with the same
+// bytes; what is refused for what it contains is halved, down to the rows refused, which are dead
+// letters. The tokens of the halves follow from the path to them: after a crash the same halves come
+// under the same tokens.
+func (in *inserter) block(ctx context.Context, b []byte, token string) error {
+	err := in.insist(ctx, b, token)
+	c := classOf(err)
+	if err == nil || c != refused && c != wide {
+		return err
+	}
+	blk, e := parseBlock(b)
+	if e != nil {
+		return e
+	}
+	if blk.rows <= 1 {
+		if c == wide {
+			return fatal(err)
+		}
+		return in.refuse(blk, err)
+	}
+	mid := blk.rows / 2
+	for k, ends := range [2][2]int{{0, mid}, {mid, blk.rows}} {
+		half, err := blk.appendRows(nil, ends[0], ends[1])
+		if err != nil {
+			return err
+		}
+		if err := in.block(ctx, half, fmt.Sprintf("%s/%d", token, k)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse hands a row to the dead-letter output.
+func (in *inserter) refuse(blk *block, err error) error {
+	var se *serverError
+	if errors.As(err, &se) {
+		err = se
+	}
+	if err := in.s.cfg.Bad(format.BadRecord{Bytes: blk.rowText(0), Err: fmt.Errorf("%w: %w", connector.ErrRefused, err)}); err != nil {
+		return fatal(err)
+	}
+	return nil
+}
+
+// insist inserts b until the server says yes, or no for good.
+func (in *inserter) insist(ctx context.Context, b []byte, token string) error {
+	p := in.s.patience()
+	for {
+		err := in.try(ctx, b, token)
+		if err == nil {
+			return nil
+		}
+		var se *serverError
+		switch c := classOf(err); {
+		case c == refused || c == wide:
+			return err
+		case in.once && c == away && ctx.Err() == nil && (!errors.As(err, &se) || se.code == 319 || se.code == 209 || se.code == 210 || se.code == 159):
+			return fmt.Errorf("%w: %w", errLost, err)
+		}
+		if err := p.again(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (in *inserter) try(ctx context.Context, b []byte, token string) error {
+	t, err := in.s.described(ctx)
+	if err != nil {
+		return err
+	}
+	blk, err := parseBlock(b)
+	if err != nil {
+		return err
+	}
+	settings := []setting{{"insert_deduplication_token", token}}
+	for _, w := range wanted {
+		if _, given := in.c.settings[w.name]; !given && t.settings[w.name] {
+			settings = append(settings, w)
+		}
+	}
+	in.stay = !t.memory.shared && in.s.guarantee() == connector.ExactlyOnce
+	return in.session.insert(ctx, t.insertInto(blk), settings, b)
+}
+
+// prefix is what tokens of a sink begin with.
+func (s *sink) prefix() string { return "tidemark/" + s.cfg.Job + "/" + s.cfg.Node + "/" }

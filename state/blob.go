@@ -18,6 +18,8 @@ type Blob struct {
 	mem     *Memory
 	classes [classes]class
 	count   int
+	live    int64 // bytes of the blocks in use
+	held    int64 // bytes of all chunks
 }
 
 type class struct {
@@ -37,6 +39,20 @@ func NewBlob(mem *Memory) *Blob { return &Blob{mem: mem} }
 
 // Len is the number of values.
 func (b *Blob) Len() int { return b.count }
+
+// Weight is the memory that the store takes, bytes, and how much of it is free for other values.
+func (b *Blob) Weight() (held, free int64) { return b.held, b.held - b.live }
+
+// chunk returns n words.
+func (b *Blob) chunk(n int) []uint64 {
+	b.held += int64(n) * 8
+	return b.mem.alloc(n, false)
+}
+
+func (b *Blob) release(w []uint64) {
+	b.held -= int64(len(w)) * 8
+	b.mem.release(w)
+}
 
 // classFor returns the class of the smallest blocks with n bytes after the header.
 func classFor(n int) int {
@@ -84,6 +100,7 @@ func (b *Blob) block(c int, n uint64) []byte {
 func (b *Blob) take(c int) Ref {
 	k := &b.classes[c]
 	b.count++
+	b.live += int64(classSize(c))
 	if k.free != 0 {
 		n := k.free - 1
 		blk := b.block(c, n)
@@ -99,12 +116,12 @@ func (b *Blob) take(c int) Ref {
 		if chunk == 0 {
 			blocks = min(blocks, firstBlocks)
 		}
-		k.chunks = append(k.chunks, b.mem.alloc(blocks*size/8, false))
+		k.chunks = append(k.chunks, b.chunk(blocks*size/8))
 	case int(n%per)*size >= len(k.chunks[chunk])*8:
 		old := k.chunks[chunk]
-		w := b.mem.alloc(min(2*len(old), int(per)*size/8), false)
+		w := b.chunk(min(2*len(old), int(per)*size/8))
 		copy(w, old)
-		b.mem.release(old)
+		b.release(old)
 		k.chunks[chunk] = w
 	}
 	k.next++
@@ -184,15 +201,16 @@ func (b *Blob) Free(r Ref) {
 	*(*uint64)(unsafe.Pointer(&blk[0])) = b.classes[c].free
 	b.classes[c].free = n + 1
 	b.count--
+	b.live -= int64(classSize(c))
 }
 
 // Reset removes all values; each class keeps one chunk.
 func (b *Blob) Reset() {
-	b.count = 0
+	b.count, b.live = 0, 0
 	for i := range b.classes {
 		k := &b.classes[i]
 		for j := 1; j < len(k.chunks); j++ {
-			b.mem.release(k.chunks[j])
+			b.release(k.chunks[j])
 			k.chunks[j] = nil
 		}
 		k.chunks = k.chunks[:min(1, len(k.chunks))]
@@ -205,7 +223,7 @@ func (b *Blob) Release() {
 	b.Reset()
 	for i := range b.classes {
 		if k := &b.classes[i]; len(k.chunks) > 0 {
-			b.mem.release(k.chunks[0])
+			b.release(k.chunks[0])
 			k.chunks = nil
 		}
 	}

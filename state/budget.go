@@ -11,16 +11,28 @@ type Budget struct {
 	used  atomic.Int64
 	// spillable is the part of used that belongs to tables that may spill.
 	spillable atomic.Int64
+	// reusable is the part of used that is free within what records keep outside of themselves.
+	reusable atomic.Int64
+	// outside is the part of used that is not in Go's heap.
+	outside atomic.Int64
+	heap    *heapShare // of what is left for Go's heap
 }
 
 // NewBudget returns an accountant of limit bytes.
-func NewBudget(limit int64) *Budget { return &Budget{limit: limit} }
+func NewBudget(limit int64) *Budget { return &Budget{limit: limit, heap: newHeapShare()} }
 
 // NewMemory is the NewMemory of a job's operator.
 func (b *Budget) NewMemory() *Memory {
 	m := NewMemory()
 	m.budget = b
 	return m
+}
+
+// mapped says that n bytes of those counted are outside of Go's heap.
+func (b *Budget) mapped(n int64) {
+	if b != nil {
+		b.outside.Add(n)
+	}
 }
 
 // Add counts n bytes more, or less where n is negative.

@@ -17,7 +17,34 @@ type Spec struct {
 	Key, Value []types.Field
 	// Version is that of the encoding: an operator refuses versions it cannot read.
 	Version int
+	// KeyParts say how the bytes of a key are made of the columns of Key, from the first to the last;
+	// nil: all of them are one part of the form KeyTable. They are no part of a state's identity.
+	KeyParts []KeyPart `json:"keyParts,omitempty"`
+	// Parts say how the bytes of columns of BYTES among Value are made, by the name of the column; a
+	// column without parts is opaque. They are no part of a state's identity either.
+	Parts map[string][]Part `json:"parts,omitempty"`
 }
+
+// KeyPart is some columns of a key that lie in its bytes one after the other.
+type KeyPart struct {
+	Columns int     `json:"columns"`
+	Form    KeyForm `json:"form"`
+}
+
+// KeyForm says how the bytes of a KeyPart are made.
+type KeyForm string
+
+// The forms of parts of keys. Numbers are big endian, so that the order of the bytes is theirs.
+const (
+	KeyTable KeyForm = "table" // the columns as one key of a Table, in the form of Table.AppendKey
+	KeyTime  KeyForm = "time"  // each column 8 bytes: ms, with the sign bit flipped
+	KeyU32   KeyForm = "u32"   // each column 4 bytes
+	KeyU64   KeyForm = "u64"   // each column 8 bytes
+)
+
+// LastUse is the name of the column of a value that says when the entry was written last (BIGINT, ms)
+// in states with a time to live. States that differ by it only are converted: see Conversion.
+const LastUse = "last use"
 
 // Delta is changes to the keyed state of one operator, in order: a flat buffer without pointers,
 // so that handing it on costs a copy of its bytes at most.

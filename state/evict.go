@@ -2,8 +2,12 @@ package state
 
 import "slices"
 
-// batchRecords is how many records one batch is expected to add at most.
-const batchRecords = 1 << 12
+const (
+	// batchRecords is how many records one batch is expected to add at most.
+	batchRecords = 1 << 12
+	// minReserve is how many records a table has room for at least.
+	minReserve = 16
+)
 
 // smallTable is the part of a budget below which a table is left alone: what is over the budget then
 // is somebody else's, and evicting these would cost much for nothing.
@@ -12,11 +16,19 @@ const smallTable = 64
 // Between makes room where the budget is exceeded. It is called between two batches, by a subtask
 // that is idle now and then too.
 func (s *Spill) Between() {
-	if s == nil || len(s.tables) == 0 {
+	if s == nil {
 		return
 	}
+	// One number for all: a record whose deletion was settled by an older one is not to leave.
+	s.done = s.applied.Load()
 	for _, sp := range s.tables {
 		sp.settle()
+	}
+	for _, p := range s.others {
+		p.Between()
+	}
+	if len(s.tables) == 0 {
+		return
 	}
 	b := s.budget
 	if b == nil {
@@ -24,14 +36,15 @@ func (s *Spill) Between() {
 	}
 	used := b.Used()
 	for _, sp := range s.tables {
-		held := sp.bytes()
-		b.spillable.Add(held - sp.held)
-		sp.held = held
+		sp.weigh()
 		if sp.unknown && !sp.filterless {
 			sp.learn()
 		}
 	}
 	s.stuck = false
+	if used > b.limit/2 {
+		b.govern()
+	}
 	if used < b.limit-b.slack() {
 		return
 	}
@@ -51,6 +64,11 @@ func (s *Spill) NeedsFreeze() bool {
 	if s == nil || s.budget == nil {
 		return false
 	}
+	for _, p := range s.others {
+		if p.NeedsFreeze() {
+			return true
+		}
+	}
 	dirty, held := int64(0), int64(0)
 	for _, sp := range s.tables {
 		dirty += int64(sp.t.Dirty()) * int64(sp.t.stride) * 8
@@ -69,14 +87,28 @@ const dirtyShare = 32
 // Pending says that frozen changes have not been applied to the store yet.
 func (s *Spill) Pending() bool { return s.applied.Load() < s.epoch-1 }
 
-// bytes is what the table takes in memory.
-func (sp *spilled) bytes() int64 {
-	t := sp.t
-	n := len(t.idx) * 8
+// weigh tells the budget what the table takes.
+func (sp *spilled) weigh() {
+	t, b := sp.t, sp.s.budget
+	n := len(t.idx)*8 + sp.filter.bytes()
 	for _, c := range t.Chunks {
 		n += len(c) * 8
 	}
-	return int64(n + sp.filter.bytes())
+	held, free := int64(n), int64(0)
+	if t.strs != nil {
+		h, f := t.strs.Weight()
+		held, free = held+h, free+f
+	}
+	if sp.weight != nil {
+		h, f := sp.weight()
+		held, free = held+h, free+f
+	}
+	live := held - int64(n) - free
+	sp.grows = max(live-sp.live, sp.grows-sp.grows/8)
+	sp.live = live
+	b.spillable.Add(held - sp.held)
+	b.reusable.Add(free - sp.free)
+	sp.held, sp.free = held, free
 }
 
 // relieve evicts until the table has room for the records of a batch within what it holds, and
@@ -84,7 +116,10 @@ func (sp *spilled) bytes() int64 {
 func (sp *spilled) relieve(used int64) {
 	t, b := sp.t, sp.s.budget
 	reserve := min(max(batchRecords, t.count/32), 8*batchRecords)
-	if over := used - b.limit; over > 0 && len(t.Chunks) > 1 {
+	if sp.held < b.limit {
+		reserve = min(reserve, max(t.count/8, minReserve)) // few records that keep much each
+	}
+	if over := used - b.reusable.Load() - b.limit; over > 0 && len(t.Chunks) > 1 && !sp.fixed {
 		share := float64(sp.held) / float64(max(b.spillable.Load(), 1))
 		chunks := min(int(share*float64(over))/(chunkWords*8)+1, (len(t.Chunks)+3)/4)
 		sp.shrink(chunks, reserve)
@@ -94,7 +129,15 @@ func (sp *spilled) relieve(used int64) {
 	if grown := int64(len(t.idx)) * 16; t.room < reserve && used+grown > b.limit {
 		short = max(short, reserve-t.room)
 	}
-	if short > reserve/2 {
+	// What records keep outside of themselves is to have room for what a batch adds, too.
+	if outside := sp.live + sp.free; outside > 0 && t.count > 0 {
+		room := min(max(2*sp.grows, outside/32), outside/4+1)
+		if lack := room - sp.free; lack > room/2 {
+			each := max(sp.live/int64(t.count), 1)
+			short = max(short, int(min(lack/each, int64(t.count/4)))+1)
+		}
+	}
+	if short > reserve/2 || short > t.count/64 {
 		sp.evict(short)
 	}
 }
@@ -103,16 +146,36 @@ func (sp *spilled) relieve(used int64) {
 // hand came by last, and returns their number.
 func (sp *spilled) evict(n int) int {
 	t := sp.t
-	done := sp.s.applied.Load()
+	done := sp.s.done
 	if sp.tried == done {
 		sp.s.stuck = true // nothing has changed since there was too little
 		return 0
 	}
+	out, pins := sp.round(n, done)
+	if out < n && pins > 0 && t.count > 0 {
+		// What holds them here goes first.
+		left := n - out
+		for _, kid := range sp.kids {
+			kid.evict(int(int64(left)*int64(kid.t.count)/int64(t.count)) + 1)
+		}
+		more, _ := sp.round(left, done)
+		out += more
+	}
+	sp.tried = 0
+	if out < n {
+		sp.tried, sp.s.stuck = done, true
+	}
+	sp.bound()
+	return out
+}
+
+// round is evict without a second try; pins is how many had to stay that could have gone otherwise.
+func (sp *spilled) round(n int, done uint64) (out, pins int) {
+	t := sp.t
 	var clean [epochs]bool
 	for p := range clean {
 		clean[p] = sp.s.frozen(uint64(p)) <= done
 	}
-	out := 0
 	// Twice around: the first time may only clear bits.
 	total := 2 * (t.count + t.freed)
 	c := Cursor{at: uint64(sp.hand)}
@@ -137,24 +200,28 @@ func (sp *spilled) evict(n int) int {
 				*p = w &^ flagUsed
 				continue
 			}
+			if sp.pinned != nil && sp.pinned(rec) {
+				pins++
+				continue
+			}
 			sp.out(rec)
 			out++
 		}
 	}
 	sp.hand = uint32(c.at)
-	sp.tried = 0
-	if out < n {
-		sp.tried, sp.s.stuck = done, true
-	}
-	sp.bound()
-	return out
+	return out, pins
 }
 
 // out evicts a record.
 func (sp *spilled) out(rec uint32) {
 	sp.cold = true
 	if !sp.filterless {
-		sp.filter.add(sp.t.Hash(rec), sp.t.count)
+		var key []byte
+		if sp.member != nil {
+			key, _ = sp.t.SavedKey(sp.flat[:0], rec)
+			sp.flat = key
+		}
+		sp.filter.add(sp.sum(rec, key), sp.t.count)
 	}
 	sp.evicted++
 	sp.drop(rec)

@@ -1,8 +1,11 @@
 package state
 
-// filter says of a hash whether a key with it may have been evicted: a blocked Bloom filter in
-// layers. A layer has room for half of what the filter holds when it is added, so there are few
-// layers. It is wrong for one key in a hundred a layer, which is looked for in the store for nothing.
+// filter says of a key whether it may have been evicted: a blocked Bloom filter in layers. A layer has
+// room for half of what the filter holds when it is added, so there are few layers. It is wrong for
+// one key in a hundred a layer, which is looked for in the store for nothing.
+//
+// Keys are 64 bits of a mixed hash: the 32 of a record's own would be wrong for one key in fifty by
+// themselves where a hundred million are in the filter.
 //
 //	layer  blocks of 8 words; a key sets filterBits bits of one block
 type filter struct {
@@ -24,42 +27,67 @@ const (
 	firstInFilter = 1 << 12
 )
 
-func mixHash(hash uint32) uint64 {
-	x := (uint64(hash) + hashSeed) * mulFold
+// filterKey is the filter's key for a key of the words w, of which the second words of long strings,
+// told by str, do not count: they say where the bytes lie, which the hash in word 0 stands for.
+func filterKey(w []uint64, str []bool) uint64 {
+	x := fold(hashSeed, w[0]&keyBits)
+	for i := 1; i < len(w); i++ {
+		if str != nil && str[i] && uint32(w[i-1]) > inlineBytes {
+			continue
+		}
+		x = fold(x, w[i])
+	}
+	return mixKey(x)
+}
+
+func mixKey(x uint64) uint64 {
 	x ^= x >> 32
-	return x * mulFinal
+	x *= mulFinal
+	return x ^ x>>29
 }
 
 // at returns the block of x and six numbers of 9 bits.
-func (l *layer) at(x uint64) (block []uint64, bits uint64) {
+func (l *layer) at(x uint64) (block *[8]uint64, bits uint64) {
 	i := (x >> 32) * l.blocks >> 32 * 8
-	return l.words[i : i+8 : i+8], x * mulFold >> (64 - 9*filterBits)
+	return (*[8]uint64)(l.words[i : i+8]), x * mulFold >> (64 - 9*filterBits)
 }
 
-func (f *filter) has(hash uint32) bool {
-	x := mixHash(hash)
-next:
+func (f *filter) has(x uint64) bool {
 	for i := len(f.layers) - 1; i >= 0; i-- {
-		block, bits := f.layers[i].at(x)
-		for range filterBits {
-			if block[bits>>6&7]&(1<<(bits&63)) == 0 {
-				continue next
-			}
-			bits >>= 9
+		if f.layers[i].has(x) != 0 {
+			return true
 		}
-		return true
 	}
 	return false
 }
 
-// add adds a hash; expect is how many keys there may be.
-func (f *filter) add(hash uint32, expect int) {
-	if f.has(hash) {
+// has returns 1 or 0, without a branch, so that the loads for several keys overlap.
+func (l *layer) has(x uint64) uint64 {
+	b, n := l.at(x)
+	return b[n>>6&7] >> (n & 63) & (b[n>>15&7] >> (n >> 9 & 63)) & (b[n>>24&7] >> (n >> 18 & 63)) &
+		(b[n>>33&7] >> (n >> 27 & 63)) & (b[n>>42&7] >> (n >> 36 & 63)) & (b[n>>51&7] >> (n >> 45 & 63)) & 1
+}
+
+// mark sets may[k] to 1 where the filter may have xs[k], else to 0.
+func (f *filter) mark(xs, may []uint64) {
+	clear(may)
+	may = may[:len(xs)]
+	for i := len(f.layers) - 1; i >= 0; i-- {
+		l := &f.layers[i]
+		for k, x := range xs {
+			may[k] |= l.has(x)
+		}
+	}
+}
+
+// add adds a key; expect is how many keys there may be.
+func (f *filter) add(x uint64, expect int) {
+	if f.has(x) {
 		return
 	}
 	n := len(f.layers)
 	if n == 0 || f.layers[n-1].room == 0 {
-		keys := max(firstInFilter, f.n/2, expect/4)
+		keys := max(firstInFilter, f.n/2, expect-f.n)
 		blocks := (keys + keysPerBlock - 1) / keysPerBlock
 		f.layers = append(f.layers, layer{f.mem.alloc(8*blocks, true), uint64(blocks), keys})
 		n++
@@ -67,7 +95,7 @@ func (f *filter) add(hash uint32, expect int) {
 	l := &f.layers[n-1]
 	l.room--
 	f.n++
-	block, bits := l.at(mixHash(hash))
+	block, bits := l.at(x)
 	for range filterBits {
 		block[bits>>6&7] |= 1 << (bits & 63)
 		bits >>= 9

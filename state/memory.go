@@ -36,6 +36,9 @@ func (m *Memory) Bytes() int64 { return m.used.Load() }
 func (m *Memory) alloc(n int, zero bool) []uint64 {
 	m.used.Add(int64(n) * 8)
 	m.budget.Add(int64(n) * 8)
+	if n == chunkWords {
+		m.budget.mapped(int64(n) * 8)
+	}
 	if n == chunkWords && len(m.spare) > 0 {
 		w := m.spare[len(m.spare)-1]
 		m.spare = m.spare[:len(m.spare)-1]
@@ -48,6 +51,7 @@ func (m *Memory) alloc(n int, zero bool) []uint64 {
 		return m.chunk()
 	}
 	if n >= mapWords {
+		m.budget.mapped(int64(n) * 8)
 		return mapMemory(n)
 	}
 	return make([]uint64, n)
@@ -77,6 +81,9 @@ func (m *Memory) release(w []uint64) {
 	}
 	m.used.Add(-int64(len(w)) * 8)
 	m.budget.Add(-int64(len(w)) * 8)
+	if len(w) >= mapWords {
+		m.budget.mapped(-int64(len(w)) * 8)
+	}
 	if len(w) == chunkWords {
 		// Where memory is short, what is given back is to be free.
 		if len(m.spare) < spareChunks && (m.budget == nil || m.budget.Used() < m.budget.limit/2) {

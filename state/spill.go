@@ -2,9 +2,12 @@ package state
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
 )
 
 // Spill lets the tables of one operator in one subtask be larger than memory: records that the store
@@ -45,7 +48,31 @@ type Spill struct {
 	epoch   uint64
 	begun   bool
 	applied atomic.Uint64
-	stuck   bool // the last Between found too little that may go
+	stuck   bool   // the last Between found too little that may go
+	done    uint64 // what was applied when the last Between began
+	others  []Spiller
+}
+
+// Spiller is state that spills and is no Table: it does itself what Spill does for tables.
+type Spiller interface {
+	// Between is called by Spill.Between, whether memory is short or not.
+	Between()
+	// NeedsFreeze is asked by Spill.NeedsFreeze, where there is a budget.
+	NeedsFreeze() bool
+}
+
+// Attach adds a Spiller; nothing happens where s is nil.
+func (s *Spill) Attach(p Spiller) {
+	if s != nil {
+		s.others = append(s.others, p)
+	}
+}
+
+// Detach takes a Spiller out that Attach added.
+func (s *Spill) Detach(p Spiller) {
+	if s != nil {
+		s.others = slices.DeleteFunc(s.others, func(o Spiller) bool { return o == p })
+	}
 }
 
 // SpillOptions say whose tables they are.
@@ -60,10 +87,14 @@ type SpillOptions struct {
 }
 
 // NewSpill returns what the tables of an operator spill to. budget may be nil: then nothing is
-// evicted, but the state of a Stored operator stays where it is until it is looked for.
+// evicted, but the state of a Stored operator stays where it is until it is looked for. A cold with a
+// method CountIn(*Budget) is told the budget, to count its own memory in it, once.
 func NewSpill(budget *Budget, cold Cold, o SpillOptions) *Spill {
 	s := &Spill{budget: budget, cold: cold, op: o.Operator, lo: o.Lo, hi: o.Hi, stored: o.Stored, epoch: epochs}
 	s.applied.Store(epochs - 1)
+	if c, ok := cold.(interface{ CountIn(b *Budget) }); ok && budget != nil {
+		c.CountIn(budget)
+	}
 	return s
 }
 
@@ -105,12 +136,46 @@ func (s *Spill) frozen(p uint64) uint64 {
 	return last - (last-p)%epochs
 }
 
+// Pinner is a Dropper of records that may have to stay in memory: those for which Pinned is true.
+type Pinner interface {
+	Dropper
+	Pinned(rec uint32) bool
+}
+
+// Fixer is a Dropper of records whose addresses somebody holds, where Fixed is true: they leave, but
+// they are not moved.
+type Fixer interface {
+	Dropper
+	Fixed() bool
+}
+
+// Weigher is a Dropper of records that keep much outside of themselves, which DropValue gives back:
+// the bytes held for that, and how many of these are free.
+type Weigher interface {
+	Dropper
+	Weight() (held, free int64)
+}
+
+// Member is a Dropper of the records of a table of TrackOwned, which leave memory one by one and come
+// back one by one. Cold reports whether the store may have records of the group that a record belongs
+// to. Where it says no, nothing is looked for; it has to say yes for a group of which a record has
+// been dropped, or that has come back itself.
+type Member interface {
+	Dropper
+	Cold(rec uint32) bool
+}
+
 // spilled is what a table that may spill knows about its evicted records.
 type spilled struct {
 	s      *Spill
 	t      *Table
 	k      Keeper
 	drop   func(rec uint32)
+	pinned func(rec uint32) bool     // nil: none
+	weight func() (held, free int64) // nil: nothing
+	member func(rec uint32) bool     // Member.Cold; nil: the table is none of TrackOwned
+	fixed  bool
+	kids   []*spilled // of the tables whose records belong to those of this one
 	filter filter
 	// cold says that the store may have records that the table has not; unknown that the filter does
 	// not know all of them yet, which it learns from learn on; without that there is no filter.
@@ -121,10 +186,15 @@ type spilled struct {
 	dead                      []*graves // of frozen epochs that the store does not have yet
 	grave                     *graves   // nil: none yet
 	held                      int64     // what the budget counts as spillable of this table
+	free                      int64     // and as reusable
+	live                      int64     // of what records keep outside of themselves
+	grows                     int64     // about how many bytes of live a batch adds
 
 	fresh  []uint32 // records added since the last resolve
 	guess  []uint32 // records that find added
 	misses []int32
+	sums   []uint64 // what the filter knows fresh by
+	may    []uint64
 	list   []wanted
 	keys   [][]byte
 	flat   []byte
@@ -146,22 +216,73 @@ func (k *Keeper) Spill(t *Table, s *Spill) {
 	if s == nil {
 		return
 	}
-	d, ok := k.Codec.(Dropper)
 	if t.track == nil {
 		t.Track()
 	}
+	if t.layout.lead || t.track.owner != nil {
+		panic("BUG: a table of entries of groups spills by itself")
+	}
+	k.spill(t, s)
+}
+
+// SpillMembers is Spill for a table of TrackOwned, whose records belong to those of the table groups,
+// which spills too and whose records are fixed. The Codec must be a Member.
+func (k *Keeper) SpillMembers(t *Table, s *Spill, groups *Table) {
+	if s == nil {
+		return
+	}
+	m, ok := k.Codec.(Member)
+	if !ok || t.track == nil || t.track.owner == nil || groups.spill == nil || !groups.spill.fixed {
+		panic(fmt.Sprintf("BUG: a table with the codec %T spills, whose records do not belong to fixed ones", k.Codec))
+	}
+	k.spill(t, s)
+	t.spill.member = m.Cold
+	groups.spill.kids = append(groups.spill.kids, t.spill)
+}
+
+func (k *Keeper) spill(t *Table, s *Spill) {
+	d, ok := k.Codec.(Dropper)
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("BUG: a table spills whose codec %T cannot drop values", k.Codec))
-	case t.count > 0 || t.layout.lead || t.track.owner != nil:
-		panic("BUG: a table spills that is not empty, or has entries of groups")
+	case t.count > 0:
+		panic("BUG: a table spills that is not empty")
 	}
 	if t.spill != nil {
 		t.spill.release()
 	}
-	t.spill = &spilled{s: s, t: t, k: *k, drop: d.DropValue, filter: filter{mem: t.mem}}
-	t.spill.k.Prefix = bytes.Clone(k.Prefix)
-	s.tables = append(s.tables, t.spill)
+	sp := &spilled{s: s, t: t, k: *k, drop: d.DropValue, filter: filter{mem: t.mem}}
+	sp.k.Prefix = bytes.Clone(k.Prefix)
+	if p, ok := d.(Pinner); ok {
+		sp.pinned = p.Pinned
+	}
+	if w, ok := d.(Weigher); ok {
+		sp.weight = w.Weight
+	}
+	if f, ok := d.(Fixer); ok {
+		sp.fixed = f.Fixed()
+	}
+	t.spill = sp
+	s.tables = append(s.tables, sp)
+}
+
+// Stored reports whether the store already has what the operator is restored from, so that a table
+// which spills need not read it (Keeper.Restore). It is false where s is nil.
+func (s *Spill) Stored() bool { return s != nil && s.stored }
+
+// EachEntry calls f with the entries of a state in the store, as it is now, whose keys begin with
+// prefix, in the key group of hash; for owners of groups that come back with all that belongs to
+// them. key is without prefix, and valid during the call, as is value.
+func (s *Spill) EachEntry(st int, maxParallelism int, hash uint32, prefix []byte, f func(key, value []byte) error) {
+	lo := append(AppendStoreKey(nil, s.op, st, KeyGroup(hash, maxParallelism)), prefix...)
+	if err := s.cold.Range(lo, Successor(lo), func(key, value []byte) error {
+		if err := f(key[len(lo):], value); err != nil {
+			return fmt.Errorf("entry %x: %w", key[StoreHead:], err)
+		}
+		return nil
+	}); err != nil {
+		panic(&ColdError{err})
+	}
 }
 
 // Restore loads the entries of t from saved, those whose keys begin with the Prefix; or leaves them in
@@ -201,21 +322,60 @@ func (sp *spilled) forget() { sp.fresh = sp.fresh[:0] }
 // wanted is a record whose key is looked for in the store: at flat[from:to].
 type wanted struct{ rec, from, to uint32 }
 
+// sum is what the filter knows a record by, whose key lies at key where the table is one of members.
+func (sp *spilled) sum(rec uint32, key []byte) uint64 {
+	if sp.member != nil {
+		return mixKey(xxh3.Hash(key))
+	}
+	l := sp.t.layout
+	return filterKey(sp.t.At(rec)[:l.words], l.str)
+}
+
+// candidates returns those of fresh that the filter may have.
+func (sp *spilled) candidates(fresh []uint32) []uint32 {
+	if sp.unknown || sp.member != nil {
+		return fresh
+	}
+	sums := sp.sums[:0]
+	for _, rec := range fresh {
+		sums = append(sums, sp.sum(rec, nil))
+	}
+	sp.may = grown(sp.may, len(sums))
+	sp.filter.mark(sums, sp.may)
+	n := 0
+	for k, rec := range fresh {
+		if sp.may[k] != 0 {
+			fresh[n] = rec
+			n++
+		}
+	}
+	sp.sums = sums
+	return fresh[:n]
+}
+
+func grown(s []uint64, n int) []uint64 {
+	if cap(s) < n {
+		return make([]uint64, n, n+n/2)
+	}
+	return s[:n]
+}
+
 // resolve fills those records added last that the store has.
 func (sp *spilled) resolve() {
 	t := sp.t
 	sp.list, sp.flat = sp.list[:0], sp.flat[:0]
-	for _, rec := range sp.fresh {
-		hash := t.Hash(rec)
-		if !sp.unknown && !sp.filter.has(hash) {
+	for _, rec := range sp.candidates(sp.fresh) {
+		if sp.member != nil && !sp.member(rec) {
 			continue
 		}
 		at := len(sp.flat)
-		sp.flat = AppendStoreKey(sp.flat, sp.s.op, sp.k.State, KeyGroup(hash, sp.k.MaxParallelism))
-		sp.flat = append(sp.flat, sp.k.Prefix...)
+		sp.flat = append(AppendStoreKey(sp.flat, sp.s.op, sp.k.State, 0), sp.k.Prefix...)
 		head := len(sp.flat)
-		sp.flat = t.AppendKey(sp.flat, rec)
-		if sp.buried(hash, sp.flat[head:]) {
+		var hash uint32
+		sp.flat, hash = t.SavedKey(sp.flat, rec)
+		binary.BigEndian.PutUint16(sp.flat[at+StoreHead-2:], uint16(KeyGroup(hash, sp.k.MaxParallelism)))
+		key := sp.flat[head:]
+		if sp.member != nil && !sp.unknown && !sp.filter.has(sp.sum(rec, key)) || sp.buried(key) {
 			sp.flat = sp.flat[:at]
 			continue
 		}
@@ -252,7 +412,7 @@ func (sp *spilled) load(rec uint32, key, value []byte) error {
 func (sp *spilled) loaded(rec uint32) {
 	sp.t.Saved(rec)
 	p := &sp.t.Chunks[rec>>ChunkBits][rec&ChunkMask]
-	*p = *p&^epochMask | sp.s.applied.Load()<<epochShift
+	*p = *p&^epochMask | sp.s.applied.Load()<<epochShift // which the hand may not know yet: it waits for the next
 }
 
 // find looks in the store for the keys of e that the table does not have.
@@ -268,7 +428,7 @@ func (sp *spilled) find(e *Encoder, sub []int32, recs []uint32) {
 			j = int(sub[k])
 		}
 		w := e.words[j*stride : (j+1)*stride]
-		if sp.unknown || sp.filter.has(uint32(w[0])) {
+		if sp.unknown || sp.filter.has(filterKey(w, e.str)) {
 			recs[k] = t.lookup(w, e, true)
 			sp.misses = append(sp.misses, int32(k))
 		}
@@ -291,12 +451,16 @@ func (sp *spilled) find(e *Encoder, sub []int32, recs []uint32) {
 }
 
 // buried reports whether a key was deleted, which the store may not know yet.
-func (sp *spilled) buried(hash uint32, key []byte) bool {
-	if sp.grave != nil && sp.grave.has(hash, key) {
+func (sp *spilled) buried(key []byte) bool {
+	if sp.grave == nil && len(sp.dead) == 0 {
+		return false
+	}
+	sum := graveSum(key)
+	if sp.grave != nil && sp.grave.has(sum, key) {
 		return true
 	}
 	for _, g := range sp.dead {
-		if g.has(hash, key) {
+		if g.has(sum, key) {
 			return true
 		}
 	}
@@ -319,7 +483,7 @@ func (sp *spilled) settle() {
 	if len(sp.dead) == 0 {
 		return
 	}
-	done := sp.s.applied.Load()
+	done := sp.s.done
 	sp.dead = slices.DeleteFunc(sp.dead, func(g *graves) bool { return g.epoch <= done })
 }
 
@@ -345,7 +509,8 @@ func (sp *spilled) release() {
 	sp.filter.reset()
 	if b := sp.s.budget; b != nil {
 		b.spillable.Add(-sp.held)
+		b.reusable.Add(-sp.free)
 	}
-	sp.held = 0
+	sp.held, sp.free = 0, 0
 	sp.s.tables = slices.DeleteFunc(sp.s.tables, func(o *spilled) bool { return o == sp })
 }

@@ -371,20 +371,28 @@ func TestSpill_ErrorOfTheStore(t *testing.T) {
 func TestFilter(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	f := filter{mem: NewMemory()}
-	in := map[uint32]bool{}
+	in := map[uint64]bool{}
 	for len(in) < 200_000 {
-		h := r.Uint32()
+		h := mixKey(r.Uint64())
 		in[h] = true
 		f.add(h, 1000)
 	}
 	wrong, n := 0, 100_000
 	for h := range in {
 		if !f.has(h) {
-			t.Fatal("a hash that was added is not there")
+			t.Fatal("a key that was added is not there")
 		}
 	}
-	for range n {
-		if h := r.Uint32(); f.has(h) && !in[h] {
+	xs, may := make([]uint64, n), make([]uint64, n)
+	for i := range xs {
+		xs[i] = mixKey(r.Uint64())
+	}
+	f.mark(xs, may)
+	for i, h := range xs {
+		if f.has(h) != (may[i] == 1) {
+			t.Fatal("has and mark differ")
+		}
+		if may[i] == 1 && !in[h] {
 			wrong++
 		}
 	}
@@ -409,7 +417,7 @@ func TestGraves(t *testing.T) {
 		keys = append(keys, k)
 	}
 	for i, k := range keys {
-		if !g.has(uint32(i%7), k) || g.has(uint32(i%7+1), k) || g.has(uint32(i%7), append(k, 1)) {
+		if more := append(k, 1); !g.has(graveSum(k), k) || g.has(graveSum(k)+1, k) || g.has(graveSum(more), more) {
 			t.Fatalf("key %d", i)
 		}
 	}

@@ -1,6 +1,10 @@
 package state
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/zeebo/xxh3"
+)
 
 // SweepCursor is a place in the order in which Sweep goes over a table: the records in memory, then
 // those in the store only.
@@ -95,10 +99,15 @@ func (sp *spilled) learn() {
 			return errEnough
 		}
 		n++
-		if _, err := t.reader.read(key[StoreHead+len(sp.k.Prefix):], 0); err != nil {
+		key = key[StoreHead+len(sp.k.Prefix):]
+		if sp.member != nil {
+			sp.filter.add(mixKey(xxh3.Hash(key)), 1<<16)
+			return nil
+		}
+		if _, err := t.reader.read(key, 0); err != nil {
 			return err
 		}
-		sp.filter.add(uint32(t.reader.w[0]), 1<<16)
+		sp.filter.add(filterKey(t.reader.w, t.layout.str), 1<<16)
 		return nil
 	})
 	if sp.learnt.group >= sp.s.hi {
@@ -119,7 +128,7 @@ func (sp *spilled) sweepIn(key, value []byte) (rec uint32, err error) {
 	if t.count == before {
 		return 0, nil
 	}
-	if sp.buried(t.Hash(rec), k) {
+	if sp.buried(k) {
 		t.remove(rec)
 		return 0, nil
 	}

@@ -419,6 +419,9 @@ func (t *Table) Delete(rec uint32) {
 	t.remove(rec)
 }
 
+// Forget removes a record and its key from memory, and leaves what is saved of it as it is.
+func (t *Table) Forget(rec uint32) { t.remove(rec) }
+
 // remove is Delete without a note of it.
 func (t *Table) remove(rec uint32) {
 	r := t.At(rec)
@@ -450,6 +453,20 @@ func (t *Table) remove(rec uint32) {
 		}
 	}
 	t.Free(rec)
+}
+
+// Weight is the memory that the table takes, bytes, and how much of it is free for other records.
+func (t *Table) Weight() (held, free int64) {
+	for _, c := range t.Chunks {
+		held += int64(len(c)) * 8
+	}
+	free = int64(t.freed) * int64(t.stride) * 8
+	held += int64(len(t.idx)) * 8
+	if t.strs != nil {
+		h, f := t.strs.Weight()
+		held, free = held+h, free+f
+	}
+	return held, free
 }
 
 // Reset removes all keys and keeps some memory for the next ones. What Changes would have told is

@@ -17,6 +17,7 @@ type tracker struct {
 	gone []byte
 	// manual: only Touch says what changes. For owner see TrackOwned.
 	manual bool
+	seen   uint64 // what ahead read, so that it is read
 	owner  func(dst []byte, rec uint32) (key []byte, hash uint32)
 }
 
@@ -108,15 +109,33 @@ func (t *Table) Changes(put func(rec uint32), gone func(hash uint32, key []byte)
 		b = b[8+n:]
 	}
 	t.track.gone = keep
-	for _, r := range t.track.dirty {
-		p := &t.Chunks[r>>ChunkBits][r&ChunkMask]
-		if *p&(live|flagDirty) != live|flagDirty {
-			continue // gone, or reused and seen already
+	for dirty := t.track.dirty; len(dirty) > 0; {
+		part := dirty[:min(len(dirty), aheadRecords)]
+		dirty = dirty[len(part):]
+		t.ahead(part)
+		for _, r := range part {
+			p := &t.Chunks[r>>ChunkBits][r&ChunkMask]
+			if *p&(live|flagDirty) != live|flagDirty {
+				continue // gone, or reused and seen already
+			}
+			*p = *p&^(flagDirty|epochMask) | flagSaved | flags
+			put(r)
 		}
-		*p = *p&^(flagDirty|epochMask) | flagSaved | flags
-		put(r)
 	}
 	t.track.dirty = t.track.dirty[:0]
+}
+
+// aheadRecords is how many records are brought into the cache at a time.
+const aheadRecords = 128
+
+// ahead reads a word of each record, so that the misses of the cache overlap: one after the other
+// they are most of the time that a freeze takes.
+func (t *Table) ahead(recs []uint32) {
+	ch, x := t.Chunks, uint64(0)
+	for _, r := range recs {
+		x |= ch[r>>ChunkBits][r&ChunkMask]
+	}
+	t.track.seen |= x
 }
 
 // bury notes a record that is about to be deleted.

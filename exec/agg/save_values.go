@@ -59,6 +59,7 @@ func (s *Set) ValueSpecs(group []types.Field) []state.Spec {
 		if v.seqAt >= 0 {
 			sp.Value = append(sp.Value, bigint("sequence"))
 		}
+		sp.KeyParts = []state.KeyPart{{Columns: len(group), Form: state.KeyTable}, {Columns: len(v.types), Form: state.KeyTable}}
 		out = append(out, sp)
 	}
 	return out
@@ -75,6 +76,7 @@ func (st *Store) FreezeValues(k *state.Keeper, d *state.Delta) {
 	var key []byte
 	for i, vs := range st.vals {
 		at := k.State + i
+		vs.freezeWiped(k, at, d)
 		vs.t.Changes(func(rec uint32) {
 			var hash uint32
 			key, hash = vs.t.SavedKey(append(key[:0], k.Prefix...), rec)
@@ -86,10 +88,7 @@ func (st *Store) FreezeValues(k *state.Keeper, d *state.Delta) {
 			}
 			buf := append(d.BeginPut(at, g), key...)
 			end := len(buf)
-			for k := range vs.savedWords() {
-				buf = binary.LittleEndian.AppendUint64(append(buf, 1), *vs.savedWord(rec, k))
-			}
-			d.EndPut(buf, end)
+			d.EndPut(vs.appendSaved(buf, rec), end)
 		}, func(hash uint32, gone []byte) {
 			key = append(append(key[:0], k.Prefix...), gone...)
 			d.Delete(at, state.KeyGroup(hash, k.MaxParallelism), key)
@@ -126,21 +125,43 @@ func (st *Store) LoadValue(i int, key, value []byte) error {
 	}
 	vs := st.vals[i]
 	e, rest, err := vs.newEntry(rest, group)
-	w := vs.savedWords()
-	if err == nil && (len(rest) > 0 || len(value) != 9*w) {
+	if err == nil && len(rest) > 0 {
 		err = errValue
+	}
+	if err == nil {
+		err = vs.fill(e, value)
 	}
 	if err != nil {
 		return err
 	}
-	for k := range w {
+	st.place(vs, group, e, vs.spec.seqAt < 0)
+	return nil
+}
+
+// fill gives an entry what was saved of it.
+func (vs *valueStore) fill(e uint32, value []byte) error {
+	n := vs.savedWords()
+	if len(value) != 9*n {
+		return errValue
+	}
+	for k := range n {
 		*vs.savedWord(e, k) = binary.LittleEndian.Uint64(value[9*k+1:])
 	}
 	if at := vs.spec.seqAt; at >= 0 {
 		vs.seq = max(vs.seq, vs.t.At(e)[at])
 	}
-	st.place(vs, group, e, vs.spec.seqAt < 0)
+	if !vs.spec.counts(vs.t.At(e)) {
+		return errValue
+	}
 	return nil
+}
+
+// appendSaved appends what is saved of an entry.
+func (vs *valueStore) appendSaved(dst []byte, e uint32) []byte {
+	for k := range vs.savedWords() {
+		dst = binary.LittleEndian.AppendUint64(append(dst, 1), *vs.savedWord(e, k))
+	}
+	return dst
 }
 
 // savedWords is the number of words of an entry that are saved, and savedWord one of them: the
@@ -172,8 +193,8 @@ func (vs *valueStore) newEntry(key []byte, group uint32) (e uint32, rest []byte,
 // place makes an entry that has its counts known to its group.
 func (st *Store) place(vs *valueStore, group, e uint32, link bool) {
 	v, s := vs.spec, st.set
-	if v.chainAt >= 0 && link {
-		s.link(v, vs, st, group, e)
+	if v.head >= 0 && link {
+		s.join(v, vs, st, group, e)
 	}
 	w := vs.t.At(e)
 	for _, c := range v.consumers {
@@ -212,10 +233,7 @@ func (st *Store) EndLoad() {
 			return 1
 		})
 		for _, e := range all {
-			w := vs.t.At(e)
-			seq := w[v.seqAt]
-			st.set.link(v, vs, st, uint32(w[1]), e)
-			w[v.seqAt] = seq // not a new one
+			st.set.link(v, vs, st, uint32(vs.t.At(e)[1]), e)
 		}
 	}
 }
@@ -231,7 +249,7 @@ func (s *Set) AppendValues(dst []byte, st *Store, rec uint32) []byte {
 		head := len(dst)
 		dst = le.AppendUint32(dst, 0)
 		last, n := uint32(0), uint32(0)
-		for e := uint32(*st.word(rec, s.offset(v.head))); e != 0; e = uint32(vs.t.At(e)[v.chainAt+1]) {
+		for e := first(st.word(rec, s.offset(v.head))); e != 0; e = uint32(vs.t.At(e)[v.chainAt+1]) {
 			last = e
 		}
 		for e := last; e != 0; e = uint32(vs.t.At(e)[v.chainAt]) {

@@ -18,6 +18,8 @@ type Options struct {
 	// Owned says that single groups are freed (Store.Free), so that what a group keeps outside
 	// its record must be found from it.
 	Owned bool
+	// Spills says that groups may leave memory (Store.Spill), and their distinct values before them.
+	Spills bool
 	// Sliding lays the records out for windows that slices move into and out of.
 	Sliding bool
 }
@@ -252,6 +254,10 @@ type Store struct {
 	T    *state.Table
 	Blob *state.Blob
 	vals []*valueStore
+
+	spill    *state.Spill // nil: groups stay in memory
+	spillKey []byte
+	keeper   state.Keeper // of the groups, where they spill
 }
 
 // NewStore returns a store whose groups have keys laid out by l. extra words of the owner's come
@@ -285,11 +291,14 @@ func (s *Set) store(mem *state.Memory) *Store {
 // have been freed.
 func (s *Set) Clear(st *Store, rec uint32, init []uint64) { copy(st.R.At(rec)[s.base:], init) }
 
-// Entries is the number of groups and of values kept for them.
+// Entries is the number of groups and of values kept for them, those out of memory included.
 func (st *Store) Entries() int {
 	n := st.R.Len()
+	if st.T != nil {
+		n += st.T.Cold()
+	}
 	for _, v := range st.vals {
-		n += v.t.Len()
+		n += v.t.Len() + v.t.Cold()
 	}
 	return n
 }

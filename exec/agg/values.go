@@ -32,7 +32,7 @@ type valueSpec struct {
 	layout    *state.Layout
 	counted   bool
 	heaps     int // number of heaps
-	head      int // slot of the first entry of a group's chain, or -1
+	head      int // slot of the first entry of a group's chain, or -1: see chain
 	nCounts   int
 	init      []uint64
 	heldAt    int // offsets after the key; -1: none
@@ -76,6 +76,9 @@ type valueStore struct {
 	spec    *valueSpec
 	seq     uint64 // the last sequence number given
 	tracked bool   // changes are noted
+	// wiped are the groups all of whose entries are to be removed from the saved state: for each its
+	// hash, the length of its key (4 bytes each, little endian), its key.
+	wiped []byte
 }
 
 const noHead = -1
@@ -96,7 +99,7 @@ func (s *Set) valuesOf(in types.Schema, cols, notNull []int, filter int) (*value
 		}
 		s.values = append(s.values, v)
 		s.selections[sel].forValues = true
-		if s.opt.Owned {
+		if s.opt.Owned || s.opt.Spills {
 			v.head = s.slotFor("chain "+string(rune('0'+len(s.values))), -1, func() slot { return chain{} })
 		}
 	}
@@ -109,8 +112,17 @@ func (s *Set) valuesOf(in types.Schema, cols, notNull []int, filter int) (*value
 	return v, len(v.filters) - 1
 }
 
-// chain is the word of a group that names its first entry in a set of values.
+// chain is the word of a group that names its first entry in a set of values: its low half. Where
+// entries are not chained (no Options.Owned), that is the number of entries in memory. chainCold says
+// that the store may have entries of the group that are not in memory.
 type chain struct{}
+
+const chainCold = 1 << 63
+
+// first is the address in the word of a chain.
+func first(p *uint64) uint32 { return uint32(*p) }
+
+func setFirst(p *uint64, e uint32) { *p = *p&chainCold | uint64(e) }
 
 func (chain) init() []uint64                          { return []uint64{0} }
 func (chain) add(*Store, int, *Input)                 {}
@@ -139,7 +151,7 @@ func (v *valueSpec) prepare(o Options, ordered bool) {
 		v.heldAt = v.layout.Words() + n
 		n++
 	}
-	if v.head >= 0 {
+	if o.Owned {
 		v.chainAt = v.layout.Words() + n
 		n += 2
 		if ordered && slices.ContainsFunc(v.consumers, func(c consumer) bool { return c.values }) {
@@ -320,8 +332,8 @@ func (s *Set) setBits(v *valueSpec, vs *valueStore, st *Store, recs []uint32) {
 		if fresh == 0 {
 			continue
 		}
-		if *p == 0 && v.chainAt >= 0 {
-			s.link(v, vs, st, recs[k], e)
+		if *p == 0 && v.head >= 0 {
+			s.join(v, vs, st, recs[k], e)
 		}
 		*p |= fresh
 		if vs.tracked {
@@ -340,8 +352,8 @@ func (s *Set) countValue(v *valueSpec, vs *valueStore, st *Store, rec, e uint32,
 	w := vs.t.At(e)
 	if w[0]&state.FlagNew != 0 {
 		w[0] &^= state.FlagNew
-		if v.chainAt >= 0 {
-			s.link(v, vs, st, rec, e)
+		if v.head >= 0 {
+			s.join(v, vs, st, rec, e)
 		}
 	}
 	if vs.tracked {
@@ -437,21 +449,38 @@ func (s *Set) bury(v *valueSpec, vs *valueStore, st *Store, e uint32) {
 			return
 		}
 	}
-	if v.chainAt >= 0 {
-		s.unlink(v, vs, st, e)
+	if v.head >= 0 {
+		s.leave(v, vs, st, e)
 	}
 	vs.t.Delete(e)
 }
 
+// join makes a new entry one of its group's, leave takes it out.
+func (s *Set) join(v *valueSpec, vs *valueStore, st *Store, rec, e uint32) {
+	if v.chainAt >= 0 {
+		s.link(v, vs, st, rec, e)
+	} else {
+		*st.word(rec, s.offset(v.head))++
+	}
+}
+
+func (s *Set) leave(v *valueSpec, vs *valueStore, st *Store, e uint32) {
+	if v.chainAt >= 0 {
+		s.unlink(v, vs, st, e)
+	} else {
+		*st.word(uint32(vs.t.At(e)[1]), s.offset(v.head))--
+	}
+}
+
 func (s *Set) link(v *valueSpec, vs *valueStore, st *Store, rec, e uint32) {
 	head := st.word(rec, s.offset(v.head))
-	w := vs.t.At(e)
-	w[v.chainAt], w[v.chainAt+1] = 0, *head
-	if *head != 0 {
-		vs.t.At(uint32(*head))[v.chainAt] = uint64(e)
+	w, next := vs.t.At(e), first(head)
+	w[v.chainAt], w[v.chainAt+1] = 0, uint64(next)
+	if next != 0 {
+		vs.t.At(next)[v.chainAt] = uint64(e)
 	}
-	*head = uint64(e)
-	if v.seqAt >= 0 {
+	setFirst(head, e)
+	if v.seqAt >= 0 && w[v.seqAt] == 0 {
 		vs.seq++
 		w[v.seqAt] = vs.seq
 	}
@@ -466,20 +495,20 @@ func (s *Set) unlink(v *valueSpec, vs *valueStore, st *Store, e uint32) {
 	if prev != 0 {
 		vs.t.At(uint32(prev))[v.chainAt+1] = next
 	} else {
-		*st.word(uint32(w[1]), s.offset(v.head)) = next
+		setFirst(st.word(uint32(w[1]), s.offset(v.head)), uint32(next))
 	}
 }
 
 // mergeValues adds the entries of the groups sr of src to those of the groups d of dst.
 func (s *Set) mergeValues(v *valueSpec, i int, dst, src *Store, d, sr []uint32) {
-	if v.head < 0 {
+	if v.chainAt < 0 {
 		panic("BUG: sets of values merged that are not chained")
 	}
 	from, to := src.vals[i], dst.vals[i]
 	n := v.layout.Words()
 	var ids [256]uint32
 	for k, rec := range sr {
-		at := uint32(*src.word(rec, s.offset(v.head)))
+		at := first(src.word(rec, s.offset(v.head)))
 		for at != 0 {
 			m := 0
 			for ; at != 0 && m < len(ids); at = uint32(from.t.At(at)[v.chainAt+1]) {
@@ -518,12 +547,15 @@ func (s *Set) mergeValues(v *valueSpec, i int, dst, src *Store, d, sr []uint32) 
 
 // dropValues removes all entries of the groups recs.
 func (s *Set) dropValues(v *valueSpec, vs *valueStore, st *Store, recs []uint32) {
-	if v.head < 0 {
+	if v.chainAt < 0 {
 		return
 	}
 	for _, rec := range recs {
 		head := st.word(rec, s.offset(v.head))
-		for e := uint32(*head); e != 0; {
+		if *head&chainCold != 0 {
+			vs.wipe(st, rec)
+		}
+		for e := first(head); e != 0; {
 			next := uint32(vs.t.At(e)[v.chainAt+1])
 			vs.t.Delete(e)
 			e = next

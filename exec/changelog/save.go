@@ -25,10 +25,15 @@ func (o *keyed) States() []state.Spec {
 		sp.Key = append(sp.Key, types.Field{Name: f.Name, Type: f.Type.WithoutAttr()})
 	}
 	if o.ttlMs > 0 {
-		sp.Value = append(sp.Value, types.Field{Name: "last use", Type: types.BigIntType.NotNull()})
+		sp.Value = append(sp.Value, types.Field{Name: state.LastUse, Type: types.BigIntType.NotNull()})
 	}
 	if o.list {
 		sp.Value = append(sp.Value, types.Field{Name: "rows", Type: types.BytesType.NotNull()})
+		var row []types.Field
+		for _, f := range o.in.Fields {
+			row = append(row, types.Field{Name: f.Name, Type: f.Type.WithoutAttr()})
+		}
+		sp.Parts = map[string][]state.Part{"rows": {{Name: "rows", Type: types.ArrayType(types.RowType(row...)), Form: state.PartLog}}}
 		return []state.Spec{sp}
 	}
 	for _, f := range o.in.Fields {
@@ -104,6 +109,9 @@ func (o *keyed) LoadValue(rec uint32, b []byte) error {
 
 // DropValue implements state.Dropper.
 func (o *keyed) DropValue(rec uint32) { o.blob.Free(state.Ref(o.words(rec)[refAt])) }
+
+// Weight implements state.Weigher.
+func (o *keyed) Weight() (held, free int64) { return o.blob.Weight() }
 
 // valid reports whether b is what a record keeps.
 func (o *keyed) valid(b []byte) bool {

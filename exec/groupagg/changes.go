@@ -183,6 +183,7 @@ func (o *Agg) Finish() error {
 		if len(o.touched) == 0 {
 			return nil
 		}
+		o.st.Fetch(o.touched)
 		if err := o.results(o.after); err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func (o *Agg) Close() error {
 func (o *Agg) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.st.Entries() + o.st.T.Cold()))
+		c.StateEntries.Store(int64(o.st.Entries()))
 	}
 }
 

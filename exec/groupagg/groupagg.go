@@ -23,6 +23,7 @@ import (
 type Agg struct {
 	n     *plan.GroupAgg
 	inS   types.Schema
+	argS  types.Schema // by which set was compiled
 	set   *agg.Set
 	ctx   *op.Context
 	out   op.Output
@@ -65,7 +66,7 @@ func New(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
 		return newLocal(n, in, out)
 	}
 	o := &Keyed{Agg: Agg{n: n, inS: in}}
-	opt := agg.Options{Retract: n.InputRetracts, Owned: n.InputRetracts || n.TTLMs > 0}
+	opt := agg.Options{Retract: n.InputRetracts, Owned: n.InputRetracts || n.TTLMs > 0, Spills: true}
 	if n.Phase == plan.GlobalPhase {
 		in = agg.PhaseSchema(n.Aggs, n.ArgSchema)
 	}
@@ -73,7 +74,7 @@ func New(n *plan.GroupAgg, in, out types.Schema) (op.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.set = set
+	o.set, o.argS = set, in
 	if n.Phase == plan.GlobalPhase {
 		if o.partSet, err = agg.New(n.Aggs, in, opt); err == nil {
 			err = set.Packable()
@@ -135,6 +136,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	}
 	o.lookup(b)
 	if o.ctx.BatchMode {
+		o.st.Fetch(o.recs)
 		o.settle(b)
 		o.useRows()
 		o.apply(b, o.rows, o.recs, o.neg)
@@ -143,6 +145,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	}
 	o.touch()
 	o.ttl.use(o.touched)
+	o.st.Fetch(o.touched)
 	last := o.rows[len(o.rows)-1]
 	o.settle(b)
 	o.useRows()

@@ -19,8 +19,8 @@ import (
 // The states after it are the distinct values of groups (agg.Set.ValueSpecs).
 type Keyed struct {
 	Agg
-	words []*uint64 // memory of owned
-	one   [1]uint32
+	words     []*uint64 // memory of owned
+	restoring bool
 }
 
 const saveVersion = 1
@@ -35,20 +35,22 @@ func (o *Keyed) States() []state.Spec {
 		groups.Value = append(groups.Value, types.Field{Name: name, Type: t.NotNull()})
 	}
 	if o.n.TTLMs > 0 {
-		add("last use", types.BigIntType)
+		add(state.LastUse, types.BigIntType)
 	}
 	if o.n.InputRetracts {
 		add("rows", types.BigIntType)
 	}
 	add("accumulators", types.BytesType)
+	groups.Parts = map[string][]state.Part{"accumulators": o.set.Parts(o.argS)}
 	return append([]state.Spec{groups}, o.set.ValueSpecs(groups.Key)...)
 }
 
-// Open implements op.Operator. Where nothing points to groups, they may be in the store only.
+// Open implements op.Operator.
 func (o *Keyed) Open(c *op.Context, out op.Output) error {
 	err := o.Agg.Open(c, out)
-	if err == nil && c.Saves && !o.set.HasValues() && len(o.n.Keys) > 0 {
-		o.keeper().Spill(o.st.T, c.Spill)
+	// One group alone is worth it for its values only; in batch mode it is there before any row.
+	if err == nil && c.Saves && (len(o.n.Keys) > 0 || o.set.HasValues() && !c.BatchMode) {
+		o.st.Spill(o.keeper(), c.Spill)
 	}
 	return err
 }
@@ -76,17 +78,15 @@ func (o *Keyed) Head(dst []byte) ([]byte, error) { return dst, nil }
 // Restore implements op.Stateful.
 func (o *Keyed) Restore(saved state.Saved, _ [][]byte) error {
 	k := o.keeper()
-	if err := k.Restore(o.st.T, saved); err != nil {
+	o.restoring = true
+	err := k.Restore(o.st.T, saved)
+	if err == nil {
+		err = o.st.RestoreValues(k, saved)
+	}
+	o.restoring = false
+	if err != nil {
 		return err
 	}
-	for i := range len(o.States()) - 1 {
-		if err := saved.Scan(i+1, func(_ int, key, value []byte) error {
-			return o.st.LoadValue(i, key, value)
-		}); err != nil {
-			return err
-		}
-	}
-	o.st.EndLoad()
 	o.count()
 	return nil
 }
@@ -137,14 +137,23 @@ func (o *Keyed) LoadValue(rec uint32, b []byte) error {
 	if uint64(le.Uint32(b[1:])) != uint64(len(b)-5) {
 		return errSaved
 	}
+	if !o.restoring {
+		o.st.Came(rec)
+	}
 	return o.set.LoadGroup(o.st, rec, b[5:])
 }
 
 // DropValue implements state.Dropper.
-func (o *Keyed) DropValue(rec uint32) {
-	o.one[0] = rec
-	o.st.Drop(o.one[:])
-}
+func (o *Keyed) DropValue(rec uint32) { o.st.Leave(rec) }
+
+// Pinned implements state.Pinner.
+func (o *Keyed) Pinned(rec uint32) bool { return o.st.Pinned(rec) }
+
+// Fixed implements state.Fixer.
+func (o *Keyed) Fixed() bool { return o.st.Fixed() }
+
+// Weight implements state.Weigher.
+func (o *Keyed) Weight() (held, free int64) { return o.st.Weight() }
 
 // Flush implements op.Flusher.
 func (o *Local) Flush() error { return o.send() }

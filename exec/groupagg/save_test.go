@@ -53,15 +53,22 @@ func TestSave_Incremental(t *testing.T) {
 // expire where they are.
 func TestSpilled(t *testing.T) {
 	c := exectest.Case{Schema: schema}
-	aggs, err := c.Aggs("COUNT(*); SUM(d); LISTAGG(s); FIRST_VALUE(i); SUM(w)", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for seed := int64(1); seed <= 3; seed++ {
-		for _, keys := range [][]int{{0}, {1, 0}} {
+	for seed := int64(1); seed <= 5; seed++ {
+		list := "COUNT(*); SUM(d); LISTAGG(s); FIRST_VALUE(i); SUM(w)"
+		if seed > 3 {
+			list = "COUNT(*); COUNT(DISTINCT s); COUNT(DISTINCT i) FILTER f; COUNT(DISTINCT i); SUM(DISTINCT d); MIN(i); MAX(s)"
+		}
+		aggs, err := c.Aggs(list, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, keys := range [][]int{{0}, {1, 0}, {}} {
+			if len(keys) == 0 && seed <= 3 {
+				continue // one group without values stays
+			}
 			for _, retract := range []bool{false, true} {
 				n := &plan.GroupAgg{Keys: keys, Aggs: aggs, InputRetracts: retract, UpdateBefore: true}
-				if seed == 3 {
+				if seed == 3 || seed == 5 {
 					n.TTLMs = 20
 				}
 				r := rand.New(rand.NewSource(seed))

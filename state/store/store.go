@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -47,7 +46,8 @@ type Options struct {
 	// before.
 	ID string
 
-	fs vfs.FS // nil: the system's
+	fs     vfs.FS // nil: the system's
+	sorted int    // 0: a default
 }
 
 // Store is an open store. Lookup, Range, Get, Scan and Metrics may be called by any goroutine;
@@ -63,6 +63,10 @@ type Store struct {
 	known   map[string]File // tables whose names and sums are known, by name
 	cuts    int
 	piece   int // bytes from which changes are handed to the tree
+	sorted  int // bytes from which they are made tables of at once
+	opt     *pebble.Options
+	order   []ref // memory of ingest; guarded by write
+	tables  int   // how many tables ingest has made
 	// waiting is how many bytes may wait to be written; ended is told when some were.
 	waiting uint64
 	ended   chan struct{}
@@ -70,12 +74,17 @@ type Store struct {
 	failed  chan struct{} // closed once err is set
 	once    sync.Once
 	err     error
+	memory  int64
+	counted sync.Once
 	lookups atomic.Int64
 	hits    atomic.Int64
 	applied atomic.Int64
 }
 
 var _ state.Cold = (*Store)(nil)
+
+// CountIn counts the store's memory in a budget, the first one that it is told.
+func (s *Store) CountIn(b *state.Budget) { s.counted.Do(func() { b.Add(s.memory) }) }
 
 const (
 	defaultMemory = 64 << 20
@@ -85,6 +94,9 @@ const (
 	// many layers of tables may wait to be merged.
 	memtables    = 4
 	maxSublevels = 20
+	// ingestFrom is from how many bytes of changes on tables are made of them at once, past the tree's
+	// buffers.
+	ingestFrom = 4 << 20
 	// never is a limit of the tree's that is not reached.
 	never = 1 << 20
 )
@@ -114,7 +126,8 @@ func open(dir string, files []File, o Options) (*Store, error) {
 			s.known[f.Name] = f
 		}
 	}
-	db, err := pebble.Open(dir, s.options(o))
+	s.opt = s.options(o)
+	db, err := pebble.Open(dir, s.opt)
 	if err != nil {
 		return nil, s.wrap(err)
 	}
@@ -127,10 +140,15 @@ func (s *Store) options(o Options) *pebble.Options {
 	if mem <= 0 {
 		mem = defaultMemory
 	}
+	s.memory = mem
 	table := min(max(mem/8, minMemtable), maxMemtable)
 	// Large batches are sorted and written to tables as they are, past the sorted buffers, which
 	// costs a third less and makes fewer, larger tables.
 	s.piece = int(2 * table)
+	s.sorted = ingestFrom
+	if o.sorted > 0 {
+		s.sorted = o.sorted
+	}
 	s.waiting = uint64(memtables * table)
 	tell := func() {
 		select {
@@ -234,86 +252,6 @@ func (s *Store) wrap(err error) error {
 		return &DamageError{Dir: s.dir, Err: errors.New(text)}
 	}
 	return fmt.Errorf("state store %s: %w", s.dir, err)
-}
-
-// Apply adds changes, an encoded state.Delta of the operator op. A cut has all of them or none. It
-// waits while the disk cannot keep up. An error leaves the store without use.
-func (s *Store) Apply(op uint16, changes []byte) error {
-	s.write.Lock()
-	defer s.write.Unlock()
-	b := s.db.NewBatchWithSize(min(len(changes)+len(changes)/8, s.piece) + 1<<10)
-	defer func() { b.Close() }()
-	n := 0
-	var key, end []byte
-	err := state.EachChange(changes, func(c state.Change) error {
-		n++
-		switch c.Kind {
-		case state.ChangePut:
-			d := b.SetDeferred(state.StoreHead+len(c.Key), len(c.Value))
-			copy(state.AppendStoreKey(d.Key[:0], op, c.State, c.Group)[:len(d.Key)][state.StoreHead:], c.Key)
-			copy(d.Value, c.Value)
-			if err := d.Finish(); err != nil {
-				return err
-			}
-		case state.ChangeDelete:
-			d := b.DeleteDeferred(state.StoreHead + len(c.Key))
-			copy(state.AppendStoreKey(d.Key[:0], op, c.State, c.Group)[:len(d.Key)][state.StoreHead:], c.Key)
-			if err := d.Finish(); err != nil {
-				return err
-			}
-		case state.ChangeDeletePrefix:
-			key = append(state.AppendStoreKey(key[:0], op, c.State, c.Group), c.Key...)
-			end = append(end[:0], state.Successor(key)...)
-			if err := b.DeleteRange(key, end, nil); err != nil {
-				return err
-			}
-		}
-		if b.Len() < s.piece {
-			return nil
-		}
-		return s.commit(&b)
-	})
-	if err == nil {
-		err = s.commit(&b)
-	}
-	s.applied.Add(int64(n))
-	return s.wrap(err)
-}
-
-// commit hands b to the tree and replaces it by an empty one.
-func (s *Store) commit(b **pebble.Batch) error {
-	if (*b).Empty() {
-		return nil
-	}
-	if err := s.room(); err != nil {
-		return err
-	}
-	err := (*b).Commit(pebble.NoSync)
-	(*b).Close()
-	*b = s.db.NewBatchWithSize(1 << 10)
-	return err
-}
-
-// room waits until the tree has written what it got before. Were that left to the tree, nobody could
-// be told that it fails to, nor could it be closed.
-func (s *Store) room() error {
-	for {
-		if err := s.broken(); err != nil {
-			return err
-		}
-		m := s.db.Metrics()
-		if m.MemTable.Size <= s.waiting && m.Levels[0].Sublevels < maxSublevels {
-			return nil
-		}
-		// What has ended may not be in the figures yet: look again before long.
-		again := time.NewTimer(20 * time.Millisecond)
-		select {
-		case <-s.ended:
-		case <-again.C:
-		case <-s.failed:
-		}
-		again.Stop()
-	}
 }
 
 // DropOperator removes all entries of an operator.

@@ -10,9 +10,11 @@ package connector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
@@ -68,6 +70,9 @@ type Factory struct {
 	NullDeletes bool
 	// LagInBytes says that the lag of its splits counts bytes, not records.
 	LagInBytes bool
+	// Session lists prefixes of options that a table takes over from the session's SET statements
+	// where it does not have them itself, such as "s3.": how to reach a place that many tables share.
+	Session []string
 	// SourceMetadata and SinkMetadata list the metadata keys that can be read and written.
 	SourceMetadata, SinkMetadata []types.Field
 	// Check refuses definitions that cannot work, at planning: combinations of options, a
@@ -83,6 +88,24 @@ type Factory struct {
 	Delivery  func(t *Table, o option.Values) (Delivery, string)
 	NewSource func(SourceConfig) (Source, error) // nil: cannot be read
 	NewSink   func(SinkConfig) (Sink, error)     // nil: cannot be written
+}
+
+// Inherited returns those of the options set in the session that a table with the given options
+// takes over; nil where there are none.
+func (f *Factory) Inherited(options, session map[string]string) map[string]string {
+	var out map[string]string
+	for _, prefix := range f.Session {
+		for k, v := range session {
+			if _, own := options[k]; own || !strings.HasPrefix(k, prefix) {
+				continue
+			}
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[k] = v
+		}
+	}
+	return out
 }
 
 // SourceConfig is what a source is made for.
@@ -101,6 +124,15 @@ type SourceConfig struct {
 	Resolve func(path string) string
 	// Seed makes generated data repeatable; 0 lets the source choose.
 	Seed uint64
+	// Warn takes messages for the user that are not errors, from any goroutine; may be nil.
+	Warn func(msg string)
+}
+
+// Warning gives a message to Warn, if there is one.
+func (c *SourceConfig) Warning(format string, args ...any) {
+	if c.Warn != nil {
+		c.Warn(fmt.Sprintf(format, args...))
+	}
 }
 
 // Source is one table being read. Methods may be called from several goroutines.

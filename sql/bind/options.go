@@ -127,6 +127,7 @@ func (b *Binder) checkTable(t *catalog.Table, hints []*ast.Hint, at sqlerr.Span,
 		return errAt(o.span("connector"), "unknown connector '%s'", name).
 			WithHint("%s", suggest(name, sortedNames(connector.Names()), "connectors are "))
 	}
+	maps.Copy(o.given, f.Inherited(o.given, b.cfg.All()))
 	if use == reading && f.NewSource == nil {
 		return errAt(at, "table %s cannot be read: connector '%s' only writes", t.Name(), name)
 	}

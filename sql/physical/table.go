@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -53,6 +54,10 @@ func (b *builder) table(t *catalog.Table, hints map[string]string, pos expr.Pos)
 			e.WithHint("known are: %s", strings.Join(known, ", "))
 		}
 		return nil
+	}
+	if more := out.factory.Inherited(out.spec.Options, b.cfg.All()); more != nil {
+		maps.Copy(overlay, more)
+		out.spec = t.Spec(overlay)
 	}
 	specs := [][]option.Spec{out.factory.Options, connector.CommonOptions}
 	for _, p := range [...]string{"", "value.", "key."} {

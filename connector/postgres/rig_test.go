@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -63,12 +63,7 @@ func peer(args ...string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("../../test/peers/postgres", args...)
-	cmd.Env = append(os.Environ(), "PG_PORT="+u.Port())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("test/peers/postgres %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
+	return peers.New("PG_PORT="+u.Port()).Run("postgres", args...)
 }
 
 // rig is a schema of its own in a real database.

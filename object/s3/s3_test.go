@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/object/objecttest"
 	"github.com/tidemark-stream/tidemark/object/s3"
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // fake starts a server in this process and returns what reaches its bucket "test".
@@ -61,22 +61,10 @@ func TestStore(t *testing.T) {
 
 // TestRealServer runs the suite with the server of test/peers/s3.
 func TestRealServer(t *testing.T) {
-	if os.Getenv("TIDEMARK_INTEGRATION") == "" {
-		t.Skip("SKIPPED: this needs a real S3 server; set TIDEMARK_INTEGRATION=1 to have it started")
-	}
 	const port = "39333"
-	script := func(command string) *exec.Cmd {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // it may have to be installed
-		t.Cleanup(cancel)
-		cmd := exec.CommandContext(ctx, "../../test/peers/s3", command)
-		cmd.Env = append(os.Environ(), "S3_PORT="+port, "S3_BUCKETS=tidemark")
-		return cmd
-	}
-	script("wipe").Run()
-	t.Cleanup(func() { script("wipe").Run() })
-	if out, err := script("start").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	servers := peers.New("S3_PORT="+port, "S3_BUCKETS=tidemark")
+	t.Cleanup(func() { check(t, servers.Wipe()) })
+	servers.Need(t, "s3")
 	s, err := object.Open("s3://tidemark/suite", map[string]string{"s3.endpoint": "http://127.0.0.1:" + port,
 		"s3.access-key": "test", "s3.secret-key": "testsecret", "some.other": "option"})
 	check(t, err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // orders is the input of the SQL files: events mostly in order, none later than their watermark
@@ -51,9 +53,9 @@ func TestSameAnswers(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".sql"), func(t *testing.T) {
 			dir := t.TempDir()
 			ours, theirs := filepath.Join(dir, "tidemark"), filepath.Join(dir, "flink")
-			must(t, tidemark(t.Context(), file, "IN", in, "OUT", ours))
+			peers.Output(t, tidemark(t.Context(), file, "IN", in, "OUT", ours))
 			from := time.Now()
-			must(t, script(t.Context(), "flink", "sql", "--define", "IN="+in, "--define", "OUT="+theirs, file))
+			peers.Output(t, servers.Command(t.Context(), "flink", "sql", "--define", "IN="+in, "--define", "OUT="+theirs, file))
 			got, want := answer(t, ours), answer(t, theirs)
 			if !slices.Equal(got, want) {
 				t.Errorf("%d rows, Flink has %d; the first that differs: %s", len(got), len(want), firstDifference(got, want))

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // order is record i of the tests: its line, and the line that copySQL makes of it.
@@ -46,10 +48,10 @@ func TestKafkaToKafka(t *testing.T) {
 	slices.Sort(want)
 	for _, par := range []string{"1", "2"} {
 		out := newTopic(t, "copy", 4)
-		cmd := tidemark(t.Context(), file, "IN", in, "OUT", out, "KAFKA", peers.kafka, "MORE", bounded)
+		cmd := tidemark(t.Context(), file, "IN", in, "OUT", out, "KAFKA", bootstrap, "MORE", bounded)
 		cmd.Args = append(cmd.Args, "--set", "parallelism.default="+par)
 		from := time.Now()
-		must(t, cmd)
+		peers.Output(t, cmd)
 		wall := time.Since(from)
 		cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		t.Logf("Kafka to Kafka, parallelism %s: %d rows in %.2f s of wall clock and %.2f s of CPU: %.0f rows/s, %.0f rows a CPU second",
@@ -83,7 +85,7 @@ func TestBrokerAway(t *testing.T) {
 	const n, perSecond, kill = 200_000, 10_000, 60_000
 	in, out := newTopic(t, "steady", 2), newTopic(t, "through", 2)
 	var log bytes.Buffer
-	cmd := tidemark(t.Context(), write(t, "copy.sql", copySQL), "IN", in, "OUT", out, "KAFKA", peers.kafka, "MORE", "")
+	cmd := tidemark(t.Context(), write(t, "copy.sql", copySQL), "IN", in, "OUT", out, "KAFKA", bootstrap, "MORE", "")
 	cmd.Args = append(cmd.Args, "--set", "tidemark.epoch.interval=1 s")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if err := cmd.Start(); err != nil {
@@ -107,19 +109,19 @@ func TestBrokerAway(t *testing.T) {
 	killNow := make(chan struct{})
 	go func() { fed <- feed(pipe, n, perSecond, kill, killNow) }()
 	<-killNow
-	must(t, script(t.Context(), "kafka", "kill", "1"))
+	peers.Output(t, servers.Command(t.Context(), "kafka", "kill", "1"))
 	down := time.Now()
 	time.Sleep(10 * time.Second)
-	must(t, script(t.Context(), "kafka", "start"))
+	peers.Output(t, servers.Command(t.Context(), "kafka", "start"))
 	t.Logf("the broker was away for %.1f s", time.Since(down).Seconds())
 	if err := <-fed; err != nil {
 		t.Fatal(err)
 	}
 	if err := prod.Wait(); err != nil {
-		t.Fatalf("the foreign producer: %v\n%s", err, tail(prodLog.String()))
+		t.Fatalf("the foreign producer: %v\n%s", err, peers.Tail(prodLog.String()))
 	}
 	if got := ends(t, in); got < n {
-		t.Fatalf("the foreign producer wrote %d of %d records\n%s", got, n, tail(prodLog.String()))
+		t.Fatalf("the foreign producer wrote %d of %d records\n%s", got, n, peers.Tail(prodLog.String()))
 	}
 
 	want := map[string]bool{}
@@ -132,7 +134,7 @@ func TestBrokerAway(t *testing.T) {
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(2 * time.Second) {
 		select {
 		case err := <-ended:
-			t.Fatalf("the job has ended: %v\n%s", err, tail(log.String()))
+			t.Fatalf("the job has ended: %v\n%s", err, peers.Tail(log.String()))
 		default:
 		}
 		if ends(t, out) >= n {
@@ -147,7 +149,7 @@ func TestBrokerAway(t *testing.T) {
 			}
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d distinct rows of %d\n%s", len(seen), n, tail(log.String()))
+			t.Fatalf("%d distinct rows of %d\n%s", len(seen), n, peers.Tail(log.String()))
 		}
 	}
 	for l := range seen {
@@ -160,13 +162,13 @@ func TestBrokerAway(t *testing.T) {
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Errorf("after SIGINT: %v\n%s", err, tail(log.String()))
+			t.Errorf("after SIGINT: %v\n%s", err, peers.Tail(log.String()))
 		}
 	case <-time.After(30 * time.Second):
 		cmd.Process.Kill()
-		t.Errorf("the job does not end after SIGINT\n%s", tail(log.String()))
+		t.Errorf("the job does not end after SIGINT\n%s", peers.Tail(log.String()))
 	}
-	groups := must(t, script(t.Context(), "kafka", "groups", "--describe", "--offsets", "--group", in))
+	groups := peers.Output(t, servers.Command(t.Context(), "kafka", "groups", "--describe", "--offsets", "--group", in))
 	lag := 0
 	for _, l := range strings.Split(groups, "\n") {
 		if f := strings.Fields(l); len(f) > 5 && f[1] == in {
@@ -222,7 +224,7 @@ func TestMalformed(t *testing.T) {
 	}
 	produce(t, in, lines)
 	dead := filepath.Join(t.TempDir(), "dead")
-	must(t, tidemark(t.Context(), write(t, "copy.sql", copySQL), "IN", in, "OUT", out, "KAFKA", peers.kafka,
+	peers.Output(t, tidemark(t.Context(), write(t, "copy.sql", copySQL), "IN", in, "OUT", out, "KAFKA", bootstrap,
 		"MORE", bounded+", 'dead-letter.path' = '"+dead+"'"))
 	got := consume(t, out)
 	slices.Sort(got)

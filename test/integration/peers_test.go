@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -15,128 +14,74 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // The ports of systems that the suite starts itself.
 const (
-	kafkaPort = 39092
-	flinkPort = 38081
+	kafkaPort = "39092"
+	flinkPort = "38081"
 )
 
-// peers are the systems to test with.
-var peers struct {
-	env    []string // of the scripts
-	kafka  string   // bootstrap server
-	binary string   // the tidemark command
-	own    []string // scripts that started something
-}
+// servers are the systems to test with: TIDEMARK_KAFKA (a bootstrap server) and
+// TIDEMARK_FLINK_JOBMANAGER (a URL) name some that run already.
+var servers = peers.New("KAFKA_PORT="+portOf("tcp://"+os.Getenv("TIDEMARK_KAFKA"), kafkaPort),
+	"FLINK_PORT="+portOf(os.Getenv("TIDEMARK_FLINK_JOBMANAGER"), flinkPort))
+
+var (
+	bootstrap string // Kafka's
+	binary    string // the tidemark command
+)
 
 func TestMain(m *testing.M) {
-	if !wanted() {
-		os.Exit(m.Run())
-	}
-	os.Exit(withPeers(m.Run))
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "tidemark-integration")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "tidemark")
+		return servers.Main(m, build, start)
+	}())
 }
-
-func wanted() bool { return os.Getenv("TIDEMARK_INTEGRATION") != "" }
 
 // need skips a test without the systems it needs.
 func need(t *testing.T) {
 	t.Helper()
-	if !wanted() {
+	if !peers.Wanted() {
 		t.Skip("SKIPPED: this needs a real Kafka and a real Flink; set TIDEMARK_INTEGRATION=1 to have them started")
 	}
 }
 
-// withPeers runs f with the systems up.
-func withPeers(f func() int) int {
-	dir, err := os.MkdirTemp("", "tidemark-integration")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		defer func() {
-			for _, name := range peers.own {
-				script(context.Background(), name, "wipe").Run()
-			}
-		}()
-		err = start(dir)
+// portOf is the port of a URL, or the suite's own.
+func portOf(address, own string) string {
+	if u, err := url.Parse(address); err == nil && u.Port() != "" {
+		return u.Port()
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return f()
+	return own
 }
 
-// start builds the command and starts what does not run yet.
-func start(dir string) error {
-	peers.binary = filepath.Join(dir, "tidemark")
-	build := exec.Command("go", "build", "-o", peers.binary, "../../cmd/tidemark")
-	if out, err := build.CombinedOutput(); err != nil {
+func build() error {
+	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/tidemark").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	kafka, flink := strconv.Itoa(kafkaPort), strconv.Itoa(flinkPort)
-	peers.kafka = os.Getenv("TIDEMARK_KAFKA")
-	if peers.kafka != "" {
-		_, kafka, _ = strings.Cut(peers.kafka, ":")
-	}
-	jm := os.Getenv("TIDEMARK_FLINK_JOBMANAGER")
-	if jm != "" {
-		u, err := url.Parse(jm)
-		if err != nil {
-			return fmt.Errorf("TIDEMARK_FLINK_JOBMANAGER: %w", err)
-		}
-		flink = u.Port()
-	}
-	peers.env = append(os.Environ(), "KAFKA_PORT="+kafka, "FLINK_PORT="+flink)
-	if peers.kafka == "" {
-		peers.kafka = "127.0.0.1:" + kafka
-		if err := own("kafka"); err != nil {
+	return nil
+}
+
+// start starts what does not run yet.
+func start() error {
+	if bootstrap = os.Getenv("TIDEMARK_KAFKA"); bootstrap == "" {
+		bootstrap = "127.0.0.1:" + kafkaPort
+		if err := servers.Start("kafka"); err != nil {
 			return err
 		}
 	}
-	if jm == "" {
-		return own("flink")
+	if os.Getenv("TIDEMARK_FLINK_JOBMANAGER") == "" {
+		return servers.Start("flink")
 	}
 	return nil
-}
-
-// own starts a system afresh.
-func own(name string) error {
-	peers.own = append(peers.own, name)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it may have to be installed
-	defer cancel()
-	script(ctx, name, "wipe").Run()
-	if out, err := script(ctx, name, "start").CombinedOutput(); err != nil {
-		return fmt.Errorf("start %s: %w\n%s", name, err, out)
-	}
-	return nil
-}
-
-// script is a call of a script of test/peers.
-func script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "../peers/"+name, args...)
-	cmd.Env = peers.env
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// must runs a command and returns what it wrote.
-func must(t testing.TB, cmd *exec.Cmd) string {
-	t.Helper()
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, tail(errs.String()))
-	}
-	return out.String()
-}
-
-// tail is the end of a long text.
-func tail(s string) string {
-	if len(s) > 3000 {
-		return "..." + s[len(s)-3000:]
-	}
-	return s
 }
 
 // tidemark is a run of the command over a script. defines are names and values.
@@ -145,7 +90,7 @@ func tidemark(ctx context.Context, file string, defines ...string) *exec.Cmd {
 	for i := 0; i+1 < len(defines); i += 2 {
 		args = append(args, "--define", defines[i]+"="+defines[i+1])
 	}
-	cmd := exec.CommandContext(ctx, peers.binary, args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
 }
@@ -154,7 +99,7 @@ func tidemark(ctx context.Context, file string, defines ...string) *exec.Cmd {
 func newTopic(t testing.TB, name string, partitions int) string {
 	t.Helper()
 	name = fmt.Sprintf("%s-%d", name, time.Now().UnixMilli())
-	must(t, script(t.Context(), "kafka", "topics", "--create", "--topic", name, "--partitions", strconv.Itoa(partitions)))
+	peers.Output(t, servers.Command(t.Context(), "kafka", "topics", "--create", "--topic", name, "--partitions", strconv.Itoa(partitions)))
 	return name
 }
 
@@ -163,17 +108,17 @@ func produce(t testing.TB, topic string, lines []string) {
 	t.Helper()
 	cmd := producer(t.Context(), topic)
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	must(t, cmd)
+	peers.Output(t, cmd)
 }
 
 func producer(ctx context.Context, topic string) *exec.Cmd {
-	return script(ctx, "kafka", "produce", "--topic", topic, "--batch-size", "131072", "--timeout", "20")
+	return servers.Command(ctx, "kafka", "produce", "--topic", topic, "--batch-size", "131072", "--timeout", "20")
 }
 
 // ends returns the number of records of a topic, from the offsets of its partitions.
 func ends(t testing.TB, topic string) int64 {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(peers.kafka))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(bootstrap))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +148,8 @@ func consume(t testing.TB, topic string, properties ...string) []string {
 	for _, p := range properties {
 		args = append(args, "--property", p)
 	}
-	out := must(t, script(t.Context(), "kafka", args...))
-	return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	out := peers.Output(t, servers.Command(t.Context(), "kafka", args...))
+	return peers.Lines(out)
 }
 
 // write makes a file of the test.

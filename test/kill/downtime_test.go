@@ -7,12 +7,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // TestLongDowntime kills the process within a transaction and leaves it away for longer than the
 // broker keeps a transaction, once at each step of a commit to Kafka.
 func TestLongDowntime(t *testing.T) {
-	need(t, "kafka")
+	servers.Need(t, "kafka")
 	const name, timeout = "downtime", 1000 * time.Millisecond
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)
@@ -58,7 +60,7 @@ func aborted(t testing.TB, ids ...string) {
 // TestGroupOffsets moves the offsets of the consumer group while the job is away: it goes on from those
 // of its checkpoint.
 func TestGroupOffsets(t *testing.T) {
-	need(t, "kafka")
+	servers.Need(t, "kafka")
 	const name = "group"
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)
@@ -66,7 +68,7 @@ func TestGroupOffsets(t *testing.T) {
 	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
 	for _, to := range []string{"--to-latest", "--to-earliest"} {
 		r.kill(t, "manifest", 5)
-		must(t, script(t.Context(), "kafka", "groups", "--reset-offsets", "--group", in, "--topic", in, to, "--execute"))
+		peers.Output(t, servers.Command(t.Context(), "kafka", "groups", "--reset-offsets", "--group", in, "--topic", in, to, "--execute"))
 	}
 	n := f.end(t)
 	finishKafka(t, r, name, n)
@@ -75,7 +77,7 @@ func TestGroupOffsets(t *testing.T) {
 
 // TestBrokerRestarts has the broker crash and come back within one run of the job, and then kills that.
 func TestBrokerRestarts(t *testing.T) {
-	need(t, "kafka")
+	servers.Need(t, "kafka")
 	const name = "restarts"
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)
@@ -91,7 +93,7 @@ func TestBrokerRestarts(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	select {
 	case err := <-ended:
-		t.Fatalf("the job did not outlive the broker: %v\n%s", err, tail(log.String()))
+		t.Fatalf("the job did not outlive the broker: %v\n%s", err, peers.Tail(log.String()))
 	default:
 	}
 	cmd.Process.Kill()
@@ -105,7 +107,7 @@ func TestBrokerRestarts(t *testing.T) {
 // TestRepeatsAreSeen kills a job that promises rows at least once: the kills above must be able to make
 // a difference, and the comparison to see it.
 func TestRepeatsAreSeen(t *testing.T) {
-	need(t, "kafka")
+	servers.Need(t, "kafka")
 	const name = "repeats"
 	in := topics(t, name)
 	f := feedTopic(t, in, 1000)

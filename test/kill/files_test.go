@@ -31,7 +31,7 @@ SET 's3.secret-key' = 'testsecret';
 
 // TestFiles kills a job that reads the files of a folder, as they come, and writes files.
 func TestFiles(t *testing.T) {
-	need(t)
+	servers.Need(t)
 	from := time.Now()
 	in, out, ref := t.TempDir(), t.TempDir(), t.TempDir()
 	f := feedFolder(in, 1000)
@@ -50,7 +50,7 @@ func TestFiles(t *testing.T) {
 
 // TestS3 kills a job whose checkpoints are in an S3 bucket.
 func TestS3(t *testing.T) {
-	need(t, "kafka", "s3")
+	servers.Need(t, "kafka", "s3")
 	from := time.Now()
 	in, out, ref := "s3_in", t.TempDir(), t.TempDir()
 	newTopics(t, 2, in)

@@ -93,9 +93,9 @@ func (f *flicker) crash(name string, kill ...string) {
 	f.times++
 	go func() {
 		from, ctx := time.Now(), context.Background()
-		if out, err := script(ctx, name, append([]string{"kill"}, kill...)...).CombinedOutput(); err != nil {
+		if out, err := servers.Command(ctx, name, append([]string{"kill"}, kill...)...).CombinedOutput(); err != nil {
 			f.err = fmt.Errorf("kill %s: %w: %s", name, err, out)
-		} else if out, err := script(ctx, name, "start").CombinedOutput(); err != nil {
+		} else if out, err := servers.Command(ctx, name, "start").CombinedOutput(); err != nil {
 			f.err = fmt.Errorf("start %s: %w: %s", name, err, out)
 		}
 		time.Sleep(2 * time.Second) // clients find out
@@ -117,7 +117,7 @@ func (f *flicker) wait(t testing.TB) {
 // TestKafkaAndPostgres kills a job that writes into both, while the broker and the database crash now
 // and then.
 func TestKafkaAndPostgres(t *testing.T) {
-	need(t, "kafka", "postgres")
+	servers.Need(t, "kafka", "postgres")
 	from := time.Now()
 	const name = "both"
 	in := topics(t, name)

@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // The ports of the servers, which nobody else takes.
@@ -33,16 +34,12 @@ var kills = 40
 // binary is the command, built with its places to be killed at.
 var binary string
 
-// started are the servers that run: name to error.
-var started struct {
-	sync.Mutex
-	err map[string]error
-}
+// servers are the real systems. A transaction that nobody ends is looked for every second, and not every
+// ten.
+var servers = peers.New("KAFKA_PORT="+kafkaPort, "PG_PORT="+postgresPort, "S3_PORT="+s3Port,
+	"KAFKA_EXTRA=transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
 
 func TestMain(m *testing.M) {
-	if !wanted() {
-		os.Exit(m.Run())
-	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "tidemark-kill-")
 		if err != nil {
@@ -50,82 +47,22 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		if text := os.Getenv("TIDEMARK_KILLS"); text != "" {
-			if kills, err = strconv.Atoi(text); err != nil || kills < len(phases) {
-				fmt.Fprintf(os.Stderr, "TIDEMARK_KILLS is %q; write a number of at least %d\n", text, len(phases))
-				return 1
-			}
-		}
 		binary = filepath.Join(dir, "tidemark")
-		if out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", binary, "../../cmd/tidemark").CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
-		}
-		started.err = map[string]error{}
-		defer func() {
-			for name := range started.err {
-				script(context.Background(), name, "wipe").Run()
-			}
-		}()
-		return m.Run()
+		return servers.Main(m, build)
 	}())
 }
 
-func wanted() bool { return os.Getenv("TIDEMARK_INTEGRATION") != "" }
-
-// need starts servers afresh, once, or skips the test.
-func need(t *testing.T, names ...string) {
-	t.Helper()
-	if !wanted() {
-		t.Skip("SKIPPED: this kills the real command, beside real servers; set TIDEMARK_INTEGRATION=1 to have them started")
-	}
-	started.Lock()
-	defer started.Unlock()
-	for _, name := range names {
-		err, there := started.err[name]
-		if !there {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it may have to be installed
-			script(ctx, name, "wipe").Run()
-			out, startErr := script(ctx, name, "start").CombinedOutput()
-			cancel()
-			if startErr != nil {
-				err = fmt.Errorf("start %s: %w\n%s", name, startErr, out)
-			}
-			started.err[name] = err
-		}
-		if err != nil {
-			t.Fatal(err)
+// build makes the command, and reads how often it is to be killed.
+func build() (err error) {
+	if text := os.Getenv("TIDEMARK_KILLS"); text != "" {
+		if kills, err = strconv.Atoi(text); err != nil || kills < len(phases) {
+			return fmt.Errorf("TIDEMARK_KILLS is %q; write a number of at least %d", text, len(phases))
 		}
 	}
-}
-
-// script is a call of a script of test/peers.
-func script(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "../peers/"+name, args...)
-	// A transaction that nobody ends is looked for every second, and not every ten.
-	cmd.Env = append(os.Environ(), "KAFKA_PORT="+kafkaPort, "PG_PORT="+postgresPort, "S3_PORT="+s3Port,
-		"KAFKA_EXTRA=transaction.abort.timed.out.transaction.cleanup.interval.ms=1000")
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// must runs a command and returns what it wrote.
-func must(t testing.TB, cmd *exec.Cmd) string {
-	t.Helper()
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, tail(errs.String()))
+	if out, err := exec.Command("go", "build", "-tags", "killpoints", "-o", binary, "../../cmd/tidemark").CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
 	}
-	return out.String()
-}
-
-// tail is the end of a long text.
-func tail(s string) string {
-	if len(s) > 4000 {
-		return "..." + s[len(s)-4000:]
-	}
-	return s
+	return nil
 }
 
 // newTopics makes topics.
@@ -148,15 +85,7 @@ func newTopics(t testing.TB, partitions int32, names ...string) {
 // query runs a statement with psql and returns its lines.
 func query(t testing.TB, statement string) []string {
 	t.Helper()
-	return lines(must(t, script(t.Context(), "postgres", "sql", "-Atq", "-v", "ON_ERROR_STOP=1", "-c", statement)))
-}
-
-func lines(text string) []string {
-	text = strings.TrimSuffix(text, "\n")
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
+	return peers.Lines(peers.Output(t, servers.Command(t.Context(), "postgres", "sql", "-Atq", "-v", "ON_ERROR_STOP=1", "-c", statement)))
 }
 
 // consume reads what is committed of topics with Kafka's own consumer, all at once. It cannot be told
@@ -170,7 +99,7 @@ func consume(t testing.TB, topics ...string) [][]string {
 		if n == 0 {
 			continue
 		}
-		cmds[i] = script(t.Context(), "kafka", "consume", "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
+		cmds[i] = servers.Command(t.Context(), "kafka", "consume", "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
 			"--max-messages", strconv.Itoa(n), "--timeout-ms", "120000")
 		cmds[i].Stdout, cmds[i].Stderr = &out[i], &errs[i]
 		if err := cmds[i].Start(); err != nil {
@@ -183,9 +112,9 @@ func consume(t testing.TB, topics ...string) [][]string {
 			continue
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("consume %s: %v\n%s", topics[i], err, tail(errs[i].String()))
+			t.Errorf("consume %s: %v\n%s", topics[i], err, peers.Tail(errs[i].String()))
 		}
-		rows[i] = lines(out[i].String())
+		rows[i] = peers.Lines(out[i].String())
 	}
 	return rows
 }
@@ -248,7 +177,7 @@ func visible(t testing.TB, dir string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, lines(string(text))...)
+		out = append(out, peers.Lines(string(text))...)
 	}
 	return out
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
 // phases are where jobs are killed, each equally often. The second number bounds which passing of a
@@ -107,7 +109,7 @@ func (r *rig) kill(t testing.TB, phase string, n int) {
 			r.slow++
 			continue
 		case late:
-			t.Fatalf("%s: not killed at %s:%d within %.0f s\n%s", r.name, phase, n, time.Since(from).Seconds(), tail(log.String()))
+			t.Fatalf("%s: not killed at %s:%d within %.0f s\n%s", r.name, phase, n, time.Since(from).Seconds(), peers.Tail(log.String()))
 		case status.Signal() == syscall.SIGKILL && phase == "anywhere":
 			r.points["anywhere"]++
 		case status.Signal() == syscall.SIGKILL && m != nil:
@@ -117,10 +119,10 @@ func (r *rig) kill(t testing.TB, phase string, n int) {
 			time.Sleep(time.Second)
 			continue
 		default:
-			t.Fatalf("%s: ended by itself instead of being killed at %s:%d: %v\n%s", r.name, phase, n, err, tail(log.String()))
+			t.Fatalf("%s: ended by itself instead of being killed at %s:%d: %v\n%s", r.name, phase, n, err, peers.Tail(log.String()))
 		}
 		if strings.Contains(log.String(), "BUG") {
-			t.Errorf("%s: %s", r.name, tail(log.String()))
+			t.Errorf("%s: %s", r.name, peers.Tail(log.String()))
 		}
 		name, _, _ := strings.Cut(phase, "/")
 		r.phases[name]++
@@ -156,7 +158,7 @@ func (r *rig) finish(t testing.TB, n int, progress func() int) {
 	for have := 0; have < n; {
 		select {
 		case err := <-ended:
-			t.Fatalf("%s: ended by itself at %d of %d rows: %v\n%s", r.name, have, n, err, tail(log.String()))
+			t.Fatalf("%s: ended by itself at %d of %d rows: %v\n%s", r.name, have, n, err, peers.Tail(log.String()))
 		case <-time.After(300 * time.Millisecond):
 		}
 		have = progress()
@@ -166,7 +168,7 @@ func (r *rig) finish(t testing.TB, n int, progress func() int) {
 	}
 	cmd.Process.Signal(os.Interrupt)
 	if err := <-ended; err != nil {
-		t.Fatalf("%s: the drain failed: %v\n%s", r.name, err, tail(log.String()))
+		t.Fatalf("%s: the drain failed: %v\n%s", r.name, err, peers.Tail(log.String()))
 	}
 }
 
@@ -177,7 +179,7 @@ func (r *rig) whole(t testing.TB) {
 	defer cancel()
 	cmd, log := r.start(t, ctx, "")
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v\n%s", r.name, err, tail(log.String()))
+		t.Fatalf("%s: %v\n%s", r.name, err, peers.Tail(log.String()))
 	}
 }
 

@@ -1,0 +1,176 @@
+// Package peers calls the scripts of test/peers for tests: it starts real systems afresh, once for
+// all tests of a program, runs their tools, and wipes what it started.
+//
+//	var servers = peers.New("KAFKA_PORT=49092")
+//
+//	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+//
+//	func TestX(t *testing.T) {
+//		servers.Need(t, "kafka") // skips the test, aloud, unless TIDEMARK_INTEGRATION is set
+//		peers.Output(t, servers.Command(t.Context(), "kafka", "topics", "--list"))
+//	}
+//
+// An instance is its port, so each program takes ports that no other does.
+package peers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Variable is the environment variable with which tests may start real systems.
+const Variable = "TIDEMARK_INTEGRATION"
+
+// startWithin is how long a system may take to start: it may have to be installed.
+const startWithin = 10 * time.Minute
+
+// Wanted reports whether tests may start real systems.
+func Wanted() bool { return os.Getenv(Variable) != "" }
+
+// Peers are the systems that a program tests with. Its methods may be called at the same time.
+type Peers struct {
+	env []string
+
+	mu      sync.Mutex
+	started map[string]error // by script: how starting it went
+}
+
+// New returns peers whose scripts see the given variables ("KAFKA_PORT=49092") besides the
+// environment. Nothing is started.
+func New(env ...string) *Peers {
+	return &Peers{env: env, started: map[string]error{}}
+}
+
+// Main runs the tests of a program and then wipes what they started; its result is for os.Exit. before
+// are done first, if real systems are wanted; a failure of one ends it.
+func (p *Peers) Main(m *testing.M, before ...func() error) int {
+	defer p.Wipe()
+	if Wanted() {
+		for _, f := range before {
+			if err := f(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+		}
+	}
+	return m.Run()
+}
+
+// Need starts systems afresh, those that were not yet, or skips the test.
+func (p *Peers) Need(t testing.TB, names ...string) {
+	t.Helper()
+	if !Wanted() {
+		t.Skipf("SKIPPED: this runs real programs (%s); set %s=1 to have them started", strings.Join(append(names, "the command"), ", "), Variable)
+	}
+	for _, name := range names {
+		if err := p.Start(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Start starts a system afresh, unless it was started before: then it says how that went.
+func (p *Peers) Start(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err, there := p.started[name]
+	if there {
+		return err
+	}
+	_ = p.Run(name, "wipe") // of a program that was killed
+	err = p.Run(name, "start")
+	p.started[name] = err
+	return err
+}
+
+// Started reports whether a system was started here, so that a test may kill it.
+func (p *Peers) Started(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err, there := p.started[name]
+	return there && err == nil
+}
+
+// Wipe ends what was started and removes what it wrote.
+func (p *Peers) Wipe() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for name := range p.started {
+		errs = append(errs, p.Run(name, "wipe"))
+	}
+	clear(p.started)
+	return errors.Join(errs...)
+}
+
+// Command is a call of a script.
+func (p *Peers) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(folder(), name), args...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// Run calls a script that says nothing worth knowing unless it fails.
+func (p *Peers) Run(name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	if out, err := p.Command(ctx, name, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("test/peers/%s %s: %w\n%s", name, strings.Join(args, " "), err, Tail(string(out)))
+	}
+	return nil
+}
+
+// folder finds the scripts: the tests of a package run in its folder, somewhere below the root.
+var folder = sync.OnceValue(func() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		at := filepath.Join(dir, "test", "peers")
+		if _, err := os.Stat(filepath.Join(at, "lib", "common.sh")); err == nil {
+			return at
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		dir = up
+	}
+	panic("BUG: no test/peers above the folder in which the test runs")
+})
+
+// Output runs a command and returns what it wrote to its standard output. The test ends if it fails.
+func Output(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, Tail(errs.String()))
+	}
+	return out.String()
+}
+
+// Lines are the lines of what a command wrote.
+func Lines(text string) []string {
+	if text = strings.TrimSuffix(text, "\n"); text == "" {
+		return nil
+	}
+	return slices.Collect(strings.SplitSeq(text, "\n"))
+}
+
+// Tail is the end of a long text, for messages.
+func Tail(s string) string {
+	if len(s) > 4000 {
+		return "..." + s[len(s)-4000:]
+	}
+	return s
+}

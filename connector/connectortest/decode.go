@@ -74,6 +74,7 @@ func (d *decoder) rows(r *connector.Records, maxRows int) []row {
 			d.t.Fatal(err)
 		}
 		for i, x := range batchRows(d.t, b, b.N) {
+			x.columns = strings.Join(d.columns(i), " | ")
 			x.text = d.text(r, i)
 			out = append(out, x)
 		}
@@ -116,8 +117,27 @@ func (d *decoder) checkRecords(r *connector.Records) {
 	}
 }
 
-// text prints row i: columns, key if there are keys, metadata.
-func (d *decoder) text(r *connector.Records, i int) string {
+// again decodes a record that was read again, and returns its rows.
+func (d *decoder) again(record []byte, split string, pos int64) (rows []string) {
+	d.t.Helper()
+	c := format.Chunk{Data: record, Bounds: []vec.Ref{{Len: uint32(len(record))}}, Positions: []int64{pos},
+		Origin: &vec.Origin{Source: d.table.Name, Split: split, Unit: "record"}}
+	b := d.out.Batch
+	b.Reset(0)
+	b.N, b.Pos, d.out.Rec = 0, b.Pos[:0], d.out.Rec[:0]
+	for !c.Done() {
+		if err := d.dec.Decode(&c, &d.out, 1<<20); err != nil {
+			d.t.Fatalf("the record %q that was read again at %d: %v", record, pos, err)
+		}
+	}
+	for i := range b.N {
+		rows = append(rows, strings.Join(d.columns(i), " | "))
+	}
+	return rows
+}
+
+// columns prints the columns of row i.
+func (d *decoder) columns(i int) []string {
 	parts := make([]string, len(d.table.Columns))
 	for c, f := range d.table.Columns {
 		at := slices.Index(d.cols, c)
@@ -129,6 +149,12 @@ func (d *decoder) text(r *connector.Records, i int) string {
 			parts[c] = "NULL"
 		}
 	}
+	return parts
+}
+
+// text prints row i: columns, key if there are keys, metadata.
+func (d *decoder) text(r *connector.Records, i int) string {
+	parts := d.columns(i)
 	rec := 0
 	if r.Chunk.Bounds != nil {
 		rec = int(d.out.Rec[i])

@@ -34,6 +34,10 @@ var planted = []struct{ fault, says string }{
 	{"a goroutine stays", "goroutines"},
 	{"lag at the end", "Lag is 7 at the end"},
 	{"no origin", "no Origin"},
+	{"fetch: the record before", "in their order"},
+	{"fetch: only upwards", "of one split after the other"},
+	{"fetch: an answer for anything", "gives \"1000000000000\" and no error"},
+	{"fetch: hangs", "does not return after its context was cancelled"},
 	{"sink: visible before commit", "prepared, not committed"},
 	{"sink: committed twice is there twice", "committed twice"},
 	{"sink: close shows what was not prepared", "closed without Prepare"},
@@ -48,7 +52,8 @@ func TestPlantedFaults(t *testing.T) {
 	if fault, ok := os.LookupEnv(faultVar); ok {
 		registerPlanted(fault)
 		if !strings.HasPrefix(fault, "sink") {
-			connectortest.TestSource(t, connectortest.SourceCase{Rows: plantedRows(), Table: plantedTable("planted-source"), Wait: 300 * time.Millisecond})
+			connectortest.TestSource(t, connectortest.SourceCase{Rows: plantedRows(), Table: plantedTable("planted-source"), Wait: 300 * time.Millisecond,
+				Record: func(b []byte) string { return string(b) }})
 		}
 		if !strings.HasPrefix(fault, "sink") && fault != "" {
 			return
@@ -128,6 +133,40 @@ func (s plantedSource) NewEnumerator(ctx context.Context) (connector.Enumerator,
 	e, err := s.ticks.NewEnumerator(ctx)
 	return &plantedEnumerator{e, s.fault}, err
 }
+
+// NewFetcher implements connector.Refetcher.
+func (s plantedSource) NewFetcher(context.Context) (connector.RecordFetcher, error) {
+	return &plantedFetcher{fault: s.fault, last: map[string]int64{}}, nil
+}
+
+type plantedFetcher struct {
+	fault string
+	last  map[string]int64
+}
+
+func (f *plantedFetcher) Fetch(ctx context.Context, split string, pos int64) ([]byte, error) {
+	switch {
+	case f.fault == "fetch: hangs" && ctx.Err() != nil:
+		time.Sleep(time.Second)
+	case f.fault == "fetch: an answer for anything" && pos > perSplit:
+		return []byte("1000000000000"), nil
+	case f.fault == "fetch: only upwards" && pos < f.last[split]:
+		pos = f.last[split]
+	case f.fault == "fetch: the record before" && pos == 5:
+		pos--
+	}
+	f.last[split] = pos
+	if pos < 0 || pos >= perSplit || split != "even" && split != "odd" {
+		return nil, fmt.Errorf("%s has no record %d", split, pos)
+	}
+	n := 2 * pos
+	if split == "odd" {
+		n++
+	}
+	return fmt.Appendf(nil, "%d | %s", n, split), nil
+}
+
+func (*plantedFetcher) Close() error { return nil }
 
 type plantedEnumerator struct {
 	connector.Enumerator

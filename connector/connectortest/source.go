@@ -25,6 +25,9 @@ type SourceCase struct {
 	Resolve func(string) string
 	// Seed makes generated data repeatable.
 	Seed uint64
+	// Record prints a record that was read again (connector.Refetcher) as Rows has its columns, for
+	// sources of rows; where the table has a format, that is used.
+	Record func(record []byte) string
 	// Append adds records to an unbounded source and returns their rows. nil: nothing is added.
 	Append func(t testing.TB) []string
 	// Wait bounds how long a source may take to give what it has (default 10 s).
@@ -51,6 +54,7 @@ func TestSource(t *testing.T, c SourceCase) {
 	t.Run("close", c.closing)
 	t.Run("enumerator", c.enumerator)
 	t.Run("cancel", c.cancelled)
+	t.Run("fetch", c.fetched)
 	if c.Append != nil {
 		t.Run("append", c.appended)
 	}
@@ -129,10 +133,11 @@ func (s *source) discover() []connector.Split {
 	return splits
 }
 
-// row is a row read: its text and its position.
+// row is a row read: its text, that of its columns alone, and its position.
 type row struct {
-	text string
-	pos  int64
+	text    string
+	columns string
+	pos     int64
 }
 
 func texts(rows []row) []string {
@@ -214,7 +219,8 @@ func batchRows(t testing.TB, b *vec.Batch, n int) []row {
 	}
 	out := make([]row, n)
 	for i := range out {
-		out[i] = row{line(b.Cols, i), b.Pos[i]}
+		text := line(b.Cols, i)
+		out[i] = row{text, text, b.Pos[i]}
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
@@ -30,46 +28,13 @@ import (
 // lineage went in. Whoever commits after a crash, or is not sure of what became of his last
 // transaction, first gets the producer id anew, which ends what an earlier process left open, and
 // then reads these metadata. So no downtime is too long, and nothing is open while nobody commits.
+// What becomes of metadata that nobody commits for a long time, exactly_metadata.go says.
 //
-//	segment  = record...
+//	segment  = record... sealing
 //	record   = key value (1 + length, uvarint, 0 for none; bytes) partition + 1 (uvarint)
 //	           timestamp (varint ms, 0 for none) headers (uvarint; each: name, value as key)
-//	metadata = JSON of sealed
-type sealed struct {
-	// Lineages are those that wrote the topic, the newest last, with the last checkpoint of each.
-	Lineages []sealedLineage `json:"tidemark"`
-}
-
-type sealedLineage struct {
-	ID string `json:"l"`
-	N  int64  `json:"n"`
-}
-
-// sealedLineages bounds what is remembered: brokers take 4 KiB of metadata.
-const sealedLineages = 60
-
-func (s *sealed) has(id connector.CommitID) bool {
-	for _, l := range s.Lineages {
-		if l.ID == id.Lineage {
-			return l.N >= id.Checkpoint
-		}
-	}
-	return false
-}
-
-func (s *sealed) with(id connector.CommitID) *sealed {
-	out := &sealed{}
-	for _, l := range s.Lineages {
-		if l.ID != id.Lineage {
-			out.Lineages = append(out.Lineages, l)
-		}
-	}
-	out.Lineages = append(out.Lineages, sealedLineage{id.Lineage, id.Checkpoint})
-	if n := len(out.Lineages) - sealedLineages; n > 0 {
-		out.Lineages = out.Lineages[n:]
-	}
-	return out
-}
+//	sealing  = a record without key whose partition + 1 is sealingMark, its value the JSON of sealing;
+//	           earlier versions wrote none
 
 // transactionalID names the sink's producer and the group of its metadata.
 func (s *sink) transactionalID() string {
@@ -83,8 +48,9 @@ func (s *sink) transactionalID() string {
 // sealer writes the records of one subtask into segments.
 type sealer struct {
 	connector.Sealer
-	w   *writer // encodes, and sends nothing
-	buf []byte
+	w     *writer // encodes, and sends nothing
+	buf   []byte
+	wrote bool // since the last Prepare
 }
 
 func (s *sealer) Write(_ context.Context, b *vec.Batch) error {
@@ -100,8 +66,24 @@ func (s *sealer) Write(_ context.Context, b *vec.Batch) error {
 	for i := range recs {
 		s.buf = appendRecord(s.buf, &recs[i])
 	}
+	s.wrote = true
 	_, err = seg.Write(s.buf)
 	return err
+}
+
+// Prepare implements connector.Writer.
+func (s *sealer) Prepare(ctx context.Context) ([]connector.Committable, error) {
+	if s.wrote {
+		s.wrote = false
+		seg, _, err := s.Segment()
+		if err == nil {
+			_, err = seg.Write(appendSealing(s.buf[:0], s.w.s.sealing()))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.Sealer.Prepare(ctx)
 }
 
 func appendRecord(dst []byte, r *kgo.Record) []byte {
@@ -164,10 +146,13 @@ func readRecord(r *bufio.Reader) (*kgo.Record, error) {
 	rec.Key, rec.Value = field(), field()
 	p, e := binary.ReadUvarint(r)
 	fail(e)
-	if p > math.MaxInt32 {
+	if p > math.MaxInt32 && p != sealingMark {
 		fail(errSegment)
 	}
 	rec.Partition = int32(p) - 1
+	if p == sealingMark {
+		rec.Partition = sealingPartition
+	}
 	ms, e := binary.ReadVarint(r)
 	fail(e)
 	if ms != 0 {
@@ -193,6 +178,9 @@ type committer struct {
 	cl *client  // nil: the state of the last transaction is not known
 	at *sealed  // what the metadata say, with cl
 	id [16]byte // of the topic: newer requests name it so
+	// lost: the metadata were gone when they were asked for first, so what was sealed before may be in
+	// the topic or not.
+	lost bool
 }
 
 // Commit implements connector.Committer.
@@ -211,7 +199,7 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 		switch {
 		case errors.As(err, &data):
 			try = 0 // another record is known now, so this ends
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || errors.As(err, new(*connector.Fatal)):
 			return err
 		case !kerr.IsRetriable(err) && try >= 4 || try >= 8:
 			return fmt.Errorf("topic '%s': %w", c.s.topic, err)
@@ -236,7 +224,7 @@ func (c *committer) open(ctx context.Context) error {
 		return nil
 	}
 	name := c.s.transactionalID()
-	opts := append(slices.Clone(c.s.opts), kgo.TransactionalID(name), kgo.TransactionTimeout(c.s.transactionTimeout()))
+	opts := append(slices.Clone(c.s.opts), kgo.TransactionalID(name), kgo.TransactionTimeout(c.s.transactionTimeout()), kgo.MaxVersions(versions()))
 	switch c.s.cfg.Options.Get("sink.partitioner") {
 	case "round-robin":
 		opts = append(opts, kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
@@ -261,6 +249,7 @@ func (c *committer) open(ctx context.Context) error {
 		return cl.explain(err)
 	}
 	c.cl = cl
+	c.keep(ctx)
 	return nil
 }
 
@@ -280,79 +269,6 @@ func (c *committer) drop() {
 	c.cl, c.at = nil, nil
 }
 
-// readSealed reads the metadata of the group's offset of partition 0 of the topic.
-func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byte) (*sealed, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
-	req.Group = group
-	t := kmsg.NewOffsetFetchRequestTopic()
-	t.Topic, t.Partitions = topic, []int32{0}
-	req.Topics = []kmsg.OffsetFetchRequestTopic{t}
-	g := kmsg.NewOffsetFetchRequestGroup()
-	g.Group = group
-	gt := kmsg.NewOffsetFetchRequestGroupTopic()
-	gt.Topic, gt.TopicID, gt.Partitions = topic, id, []int32{0}
-	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{gt}
-	req.Groups = []kmsg.OffsetFetchRequestGroup{g}
-	for {
-		resp, err := req.RequestWith(ctx, cl.Client)
-		if err != nil {
-			return nil, err
-		}
-		text, code := sealedText(resp)
-		err = kerr.ErrorForCode(code)
-		if errors.Is(err, kerr.GroupIDNotFound) {
-			err = nil // nothing was committed yet
-		}
-		switch {
-		case err == nil:
-			out := &sealed{}
-			if text != "" && json.Unmarshal([]byte(text), out) != nil {
-				return nil, &connector.Fatal{Err: fmt.Errorf("group '%s' has offsets that no sink of Tidemark committed (%q); "+
-					"choose another 'sink.transactional-id-prefix'", group, text)}
-			}
-			return out, nil
-		case !kerr.IsRetriable(err) && !errors.Is(err, kerr.UnstableOffsetCommit):
-			return nil, fmt.Errorf("offsets of group '%s': %w", group, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// sealedText finds the metadata, and the error, in an answer of any version.
-func sealedText(r *kmsg.OffsetFetchResponse) (text string, code int16) {
-	meta := func(m *string) {
-		if m != nil {
-			text = *m
-		}
-	}
-	code = r.ErrorCode
-	for _, t := range r.Topics {
-		for _, p := range t.Partitions {
-			meta(p.Metadata)
-			code = max(code, p.ErrorCode)
-		}
-	}
-	for _, g := range r.Groups {
-		if g.ErrorCode != 0 {
-			code = g.ErrorCode
-		}
-		for _, t := range g.Topics {
-			for _, p := range t.Partitions {
-				meta(p.Metadata)
-				if p.ErrorCode != 0 {
-					code = p.ErrorCode
-				}
-			}
-		}
-	}
-	return text, code
-}
-
 // once tries one transaction.
 func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connector.Committable, suspect map[int]bool,
 	refused map[int]error) error {
@@ -362,11 +278,17 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	if c.at.has(id) {
 		return nil
 	}
+	there, err := c.isThere(ctx, id, cs)
+	if err != nil {
+		return err
+	}
 	if err := c.cl.BeginTransaction(); err != nil {
 		return err
 	}
 	next := c.at.with(id)
-	err := c.send(ctx, cs, suspect, refused)
+	if !there {
+		err = c.send(ctx, cs, suspect, refused)
+	}
 	killpoint.Pass("commit/kafka-sent")
 	if err == nil {
 		err = c.mark(ctx, next)
@@ -387,6 +309,7 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	}
 	killpoint.Pass("commit/kafka-ended")
 	c.at = next
+	c.keep(ctx)
 	return nil
 }
 
@@ -463,7 +386,7 @@ func eachRecord(r io.Reader, f func(rec *kgo.Record) error) error {
 		if err == io.EOF {
 			return nil
 		}
-		if err == nil {
+		if err == nil && rec.Partition != sealingPartition {
 			err = f(rec)
 		}
 		if err != nil {
@@ -480,58 +403,6 @@ func isRefused(err error) bool {
 		}
 	}
 	return false
-}
-
-// mark adds the offset with the metadata to the transaction.
-func (c *committer) mark(ctx context.Context, at *sealed) error {
-	name := c.s.transactionalID()
-	text, err := json.Marshal(at)
-	if err != nil {
-		return err
-	}
-	pid, epoch, err := c.cl.ProducerID(ctx)
-	if err != nil {
-		return err
-	}
-	add := kmsg.NewPtrAddOffsetsToTxnRequest()
-	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = name, pid, epoch, name
-	addResp, err := add.RequestWith(ctx, c.cl.Client)
-	if err == nil {
-		err = kerr.ErrorForCode(addResp.ErrorCode)
-	}
-	if err != nil {
-		return fmt.Errorf("add group '%s' to the transaction: %w", name, err)
-	}
-	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = name, pid, epoch, name
-	meta := string(text)
-	p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset, p.Metadata = 0, at.Lineages[len(at.Lineages)-1].N, &meta
-	t := kmsg.NewTxnOffsetCommitRequestTopic()
-	t.Topic, t.TopicID, t.Partitions = c.s.topic, c.id, []kmsg.TxnOffsetCommitRequestTopicPartition{p}
-	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{t}
-	for {
-		resp, err := req.RequestWith(ctx, c.cl.Client)
-		if err != nil {
-			return err
-		}
-		for _, t := range resp.Topics {
-			for _, p := range t.Partitions {
-				err = errors.Join(err, kerr.ErrorForCode(p.ErrorCode))
-			}
-		}
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, kerr.CoordinatorLoadInProgress) && !errors.Is(err, kerr.ConcurrentTransactions) {
-			return fmt.Errorf("commit the offset of group '%s': %w", name, err)
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // Abort implements connector.Committer: segments that no checkpoint holds are nobody's.

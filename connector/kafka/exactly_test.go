@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -38,9 +39,16 @@ func (w *segmentWriter) Discard() error                       { return nil }
 // exactly makes a sink of (id INT, text STRING) into topic; refused rows go to bad.
 func (r *rig) exactly(topic string, bad *[]string) connector.Sink {
 	r.t.Helper()
+	return r.exactlyWith(topic, bad, nil)
+}
+
+// exactlyWith is exactly with more options.
+func (r *rig) exactlyWith(topic string, bad *[]string, options map[string]string) connector.Sink {
+	r.t.Helper()
 	t := &connector.Table{Name: topic, Connector: "kafka", Columns: []types.Field{{Name: "id", Type: types.IntType}, {Name: "text", Type: types.StringType}},
 		Options: map[string]string{"connector": "kafka", "topic": topic, "format": "json", "properties.bootstrap.servers": r.addr,
 			"sink.delivery-guarantee": "exactly-once"}}
+	maps.Copy(t.Options, options)
 	f := connector.Lookup("kafka")
 	s, err := f.NewSink(connector.SinkConfig{Table: t, Options: option.Of(t.Options, f.Options, connector.CommonOptions), Schema: t.Schema(),
 		Segments: segments{}, Job: "job", Node: topic, Bad: func(b format.BadRecord) error {

@@ -101,6 +101,8 @@ var sinkOptions = []option.Spec{
 	{Name: "sink.partitioner", Default: "default", Doc: "How rows are spread over partitions: default (by key, else in runs), fixed (one partition a subtask), round-robin."},
 	{Name: "sink.delivery-guarantee", Kind: option.Enum, Values: []string{"at-least-once", "exactly-once", "none"}, Default: "at-least-once", Doc: "What a sink promises after a crash."},
 	{Name: "sink.transactional-id-prefix", Doc: "The prefix of transactional ids, for exactly-once."},
+	{Name: "sink.on-unknown-commit", Kind: option.Enum, Values: []string{"fail", "commit", "skip"}, Default: "fail", Doc: "What exactly-once does with a checkpoint's output after the broker " +
+		"has dropped what it knew of earlier commits: end the job, write it (it is not in the topic), or leave it out (it is)."},
 	{Name: "sink.transaction-naming-strategy", Kind: option.Enum, Values: []string{"incrementing", "pooling"}, Default: "incrementing", Doc: "Accepted for compatibility."},
 }
 

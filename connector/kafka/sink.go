@@ -26,6 +26,8 @@ type sink struct {
 	opts   []kgo.Opt
 	topic  string
 	upsert bool
+	made   time.Time
+	marked atomic.Pointer[string] // the id of the topic, once the group is known to have metadata for it
 }
 
 func newSink(c connector.SinkConfig) (connector.Sink, error) {
@@ -41,7 +43,7 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 		return nil, &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
 			Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
 	}
-	return &sink{cfg: c, opts: opts, topic: topics[0], upsert: c.Table.Connector == "upsert-kafka"}, nil
+	return &sink{cfg: c, opts: opts, topic: topics[0], upsert: c.Table.Connector == "upsert-kafka", made: time.Now()}, nil
 }
 
 // deliveryTimeout is how long a record may wait for its acknowledgement. The client's own limit

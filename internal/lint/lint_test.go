@@ -47,12 +47,20 @@ var clients = map[string]string{
 	"github.com/jackc/pgx":           "connector/postgres",
 	"github.com/ClickHouse/ch-go":    "connector/clickhouse",
 	"github.com/cockroachdb/pebble":  "state/store",
+	"github.com/apache/iceberg-go":   "connector/iceberg",
+	"modernc.org/sqlite":             "connector/iceberg",
 }
 
 // clientExceptions may import a client besides its package.
 var clientExceptions = map[string]string{
-	"rows.go github.com/apache/arrow-go":                 "the library's results are Arrow batches",
-	"checkpoint/encode.go github.com/klauspost/compress": "sections of a manifest are S2 blocks",
+	"rows.go github.com/apache/arrow-go":                     "the library's results are Arrow batches",
+	"checkpoint/encode.go github.com/klauspost/compress":     "sections of a manifest are S2 blocks",
+	"connector/iceberg/encode.go github.com/apache/arrow-go": "Parquet is written from Arrow arrays over the batches' memory",
+	"connector/iceberg/file.go github.com/apache/arrow-go":   "Parquet is written from Arrow arrays over the batches' memory",
+	"connector/iceberg/stats.go github.com/apache/arrow-go":  "the footers of Parquet files",
+	"connector/iceberg/target.go github.com/apache/arrow-go": "properties of Parquet files",
+	"connector/iceberg/catalog.go github.com/jackc/pgx":      "SQL catalogs in PostgreSQL",
+	"connector/iceberg/errors.go github.com/jackc/pgx":       "SQL catalogs in PostgreSQL",
 }
 
 func family(pkg string) string {

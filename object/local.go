@@ -445,7 +445,8 @@ func (l *Local) walk(dir, prefix string, out *[]Info) error {
 }
 
 func (l *Local) info(name string, i fs.FileInfo) Info {
-	return Info{Name: name, Size: i.Size(), Version: fmt.Sprintf("%x-%x", i.ModTime().UnixNano(), i.Size())}
+	return Info{Name: name, Size: i.Size(), Version: fmt.Sprintf("%x-%x", i.ModTime().UnixNano(), i.Size()),
+		ModifiedMs: i.ModTime().UnixMilli()}
 }
 
 // Stat implements Store.

@@ -25,6 +25,8 @@ type Info struct {
 	Size int64
 	// Version changes whenever the content does: an ETag, or time and size of a file.
 	Version string
+	// ModifiedMs is when it was written, ms since 1970; of S3 in whole seconds.
+	ModifiedMs int64
 }
 
 // Store is a flat space of objects. Names are relative, separated by slashes. An object is whole

@@ -36,6 +36,9 @@ func Run(t *testing.T, s object.Store, big int) {
 		{"delete", deletes},
 		{"names", names},
 		{"version", versions},
+		{"pages", pages},
+		{"read versions", readVersions},
+		{"uploads", uploads},
 		{"cancelled", cancelled},
 		{"requests", requests},
 	} {

@@ -66,7 +66,7 @@ func (r *reader) connect() error {
 		replaced = true
 	}
 	if replaced {
-		return fmt.Errorf("read %s/%s: it was replaced while it was read", r.s, r.name)
+		return fmt.Errorf("read %s/%s: it was replaced while it was read: %w", r.s, r.name, object.ErrChanged)
 	}
 	if err != nil {
 		return r.s.fail("read", r.name, err)

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -36,18 +37,28 @@ import (
 // not given comes from the environment, as for all programs that use AWS: AWS_ACCESS_KEY_ID and
 // AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL_S3, profiles, roles of the machine.
 var Options = []option.Spec{
-	{Name: "s3.endpoint", Doc: "address of the server, where it is not AWS", Example: "http://localhost:9000"},
-	{Name: "s3.access-key", Doc: "access key; with 's3.secret-key'", Secret: true},
-	{Name: "s3.secret-key", Doc: "secret key", Secret: true},
-	{Name: "s3.session-token", Doc: "session token of temporary keys", Secret: true},
-	{Name: "s3.region", Doc: "region of the bucket; us-east-1 if nothing says which"},
-	{Name: "s3.path.style.access", Kind: option.Bool, Doc: "the bucket is part of the path and not of the host name; true by default with 's3.endpoint'"},
+	{Name: "s3.endpoint", Doc: "Address of the server, where it is not AWS.", Example: "http://localhost:9000"},
+	{Name: "s3.access-key", Doc: "Access key; with 's3.secret-key'.", Secret: true},
+	{Name: "s3.secret-key", Doc: "Secret key.", Secret: true},
+	{Name: "s3.session-token", Doc: "Session token of temporary keys.", Secret: true},
+	{Name: "s3.region", Doc: "Region of the bucket; us-east-1 if nothing says which."},
+	{Name: "s3.path.style.access", Kind: option.Bool, Doc: "The bucket is part of the path and not of the host name; true by default with 's3.endpoint'."},
 }
 
 // older are other spellings that Flink takes.
 var older = map[string]string{
 	"s3.access.key": "s3.access-key", "s3.secret.key": "s3.secret-key", "s3.path-style-access": "s3.path.style.access",
 	"s3.endpoint.region": "s3.region",
+}
+
+// TableOptions are Options and the other spellings that Flink has of them, for tables.
+func TableOptions() []option.Spec {
+	out := slices.Clone(Options)
+	for _, k := range slices.Sorted(maps.Keys(older)) {
+		s := Options[slices.IndexFunc(Options, func(s option.Spec) bool { return s.Name == older[k] })]
+		out = append(out, option.Spec{Name: k, Kind: s.Kind, Secret: s.Secret, Doc: "The same as '" + s.Name + "'."})
+	}
+	return out
 }
 
 const (
@@ -112,6 +123,7 @@ type Store struct {
 	c        Config
 	client   *s3.Client
 	where    string // the server, to tell whether two stores are at the same
+	idle     func() // closes connections that nobody uses; nil: they are somebody else's
 	requests atomic.Int64
 
 	mu          sync.Mutex // held during the probe
@@ -153,10 +165,9 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	if c.MaxPause == 0 {
 		c.MaxPause = maxPause
 	}
+	var idle func()
 	if c.HTTP == nil {
-		c.HTTP = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			t.ResponseHeaderTimeout = time.Minute // a server that hangs is asked again
-		})
+		c.HTTP, idle = newClient()
 	}
 	var load []func(*config.LoadOptions) error
 	if c.Access != "" {
@@ -172,7 +183,7 @@ func New(ctx context.Context, c Config) (*Store, error) {
 	if cfg.Region == "" {
 		cfg.Region = "us-east-1"
 	}
-	s := &Store{c: c, where: c.Endpoint + " " + cfg.Region}
+	s := &Store{c: c, where: c.Endpoint + " " + cfg.Region, idle: idle}
 	s.client = s3.NewFromConfig(cfg, func(o *s3.Options) {
 		if c.Endpoint != "" {
 			o.BaseEndpoint = aws.String(c.Endpoint)
@@ -192,6 +203,25 @@ func New(ctx context.Context, c Config) (*Store, error) {
 		}
 	})
 	return s, nil
+}
+
+// newClient makes a client as the SDK's, whose idle connections can be closed.
+func newClient() (HTTPDoer, func()) {
+	t := awshttp.NewBuildableClient().GetTransport()
+	t.ResponseHeaderTimeout = time.Minute // a server that hangs is asked again
+	// As many parts of objects are read and written at a time.
+	t.MaxIdleConnsPerHost = 32
+	c := &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		// Only these keep the method. Keys of one host are not for another.
+		if s := r.Response.StatusCode; s != http.StatusTemporaryRedirect && s != http.StatusPermanentRedirect || len(via) > 10 {
+			return http.ErrUseLastResponse
+		}
+		if via[len(via)-1].URL.Host != r.URL.Host {
+			r.Header.Del("X-Amz-Security-Token")
+		}
+		return nil
+	}}
+	return c, t.CloseIdleConnections
 }
 
 // counting counts what is really sent, retries included.
@@ -234,7 +264,8 @@ func (s *Store) Stat(ctx context.Context, name string) (object.Info, error) {
 	if err != nil {
 		return object.Info{}, s.fail("look at", name, err)
 	}
-	return object.Info{Name: name, Size: aws.ToInt64(out.ContentLength), Version: aws.ToString(out.ETag)}, nil
+	return object.Info{Name: name, Size: aws.ToInt64(out.ContentLength), Version: aws.ToString(out.ETag),
+		ModifiedMs: seconds(out.LastModified)}, nil
 }
 
 // List implements object.Store.
@@ -250,11 +281,9 @@ func (s *Store) List(ctx context.Context, prefix string) ([]object.Info, error) 
 			return nil, s.fail("list", prefix, err)
 		}
 		for _, o := range page.Contents {
-			name, ok := strings.CutPrefix(aws.ToString(o.Key), s.c.Prefix)
-			if !ok || strings.HasSuffix(name, "/") {
-				continue // what consoles and some servers show as folders
+			if info, ok := s.listed(&o); ok {
+				out = append(out, info)
 			}
-			out = append(out, object.Info{Name: name, Size: aws.ToInt64(o.Size), Version: aws.ToString(o.ETag)})
 		}
 		if !aws.ToBool(page.IsTruncated) || aws.ToString(page.NextContinuationToken) == "" {
 			break
@@ -329,14 +358,34 @@ func code(err error) string {
 	return ""
 }
 
-// hints say what to do about errors that have one cause.
+// hints say what to do about errors that have one cause, and that trying again does not heal.
 var hints = map[string]string{
 	"NoSuchBucket":                       "make the bucket first",
+	"InvalidBucketName":                  "no bucket can have that name",
 	"AccessDenied":                       "the keys may not do this",
+	"AllAccessDisabled":                  "the keys may not do this",
 	"InvalidAccessKeyId":                 "the server does not know 's3.access-key' (or AWS_ACCESS_KEY_ID)",
 	"SignatureDoesNotMatch":              "see to 's3.secret-key' (or AWS_SECRET_ACCESS_KEY)",
+	"ExpiredToken":                       "the temporary keys have run out: set 's3.access-key', 's3.secret-key' and 's3.session-token' anew",
 	"PermanentRedirect":                  "the bucket is in another region: set 's3.region'",
+	"AuthorizationHeaderMalformed":       "the bucket is in another region: set 's3.region'",
 	"IllegalLocationConstraintException": "the bucket is in another region: set 's3.region'",
+}
+
+// hintOf says what to do about an error, "" where trying again may heal it.
+func hintOf(err error) string {
+	if h := hints[code(err)]; h != "" {
+		return h
+	}
+	switch s := status(err); {
+	case s == http.StatusForbidden: // a HEAD has no text that says why
+		return "the keys are wrong, or may not do this"
+	case s == http.StatusMovedPermanently:
+		return hints["PermanentRedirect"]
+	case s == 0 && strings.Contains(err.Error(), "get identity: get credentials"):
+		return "there are no keys: set 's3.access-key' and 's3.secret-key', or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	}
+	return ""
 }
 
 // fail gives an error its place and its kind.
@@ -345,19 +394,14 @@ func (s *Store) fail(what, name string, err error) error {
 		return nil
 	}
 	at := s.String() + "/" + name
-	c := code(err)
 	switch {
-	case c != "NoSuchBucket" && status(err) == http.StatusNotFound:
+	case code(err) != "NoSuchBucket" && status(err) == http.StatusNotFound:
 		return fmt.Errorf("%s %s: %w", what, at, object.ErrNotFound)
 	case status(err) == http.StatusPreconditionFailed:
 		return fmt.Errorf("%s %s: %w", what, at, object.ErrExists)
 	}
-	hint := hints[c]
-	if hint == "" && strings.Contains(err.Error(), "get identity: get credentials") {
-		hint = "there are no keys: set 's3.access-key' and 's3.secret-key', or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-	}
-	if hint != "" {
-		return fmt.Errorf("%s %s: %w; %s", what, at, err, hint)
+	if hint := hintOf(err); hint != "" {
+		return &object.Hopeless{Err: fmt.Errorf("%s %s: %w; %s", what, at, err, hint)}
 	}
 	return fmt.Errorf("%s %s: %w", what, at, err)
 }

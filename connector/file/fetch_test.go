@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -60,30 +61,38 @@ func records(t testing.TB, dir string, n int) (paths []string, at []int64, recs 
 			recs[i] = strings.TrimSuffix(rec, "\r")
 		}
 	}
-	var gz, zst bytes.Buffer
-	g := gzip.NewWriter(&gz)
-	z, err := zstd.NewWriter(&zst)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, w := range []interface {
-		Write([]byte) (int, error)
-		Close() error
-	}{g, z} {
-		if _, err := w.Write(text.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, b := range map[string][]byte{"a.txt": text.Bytes(), "b.txt.gz": gz.Bytes(), "c.txt.zst": zst.Bytes()} {
+	for _, name := range []string{"a.txt", "b.txt.gz", "c.txt.zst"} {
 		paths = append(paths, filepath.Join(dir, name))
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), pack(t, name, text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return paths, at, recs
+}
+
+// pack compresses text as a file's name says.
+func pack(t testing.TB, name, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch filepath.Ext(name) {
+	case ".gz":
+		w = gzip.NewWriter(&b)
+	case ".zst":
+		var err error
+		if w, err = zstd.NewWriter(&b); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		return []byte(text)
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 func TestFetch_AnyRecordOfAnyFile(t *testing.T) {

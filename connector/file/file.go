@@ -1,5 +1,6 @@
 // Package file is the filesystem connector: files, folders and globs as sources, bounded or
-// watched, plain or compressed by .gz and .zst; and sinks whose files appear whole or not at all.
+// watched, plain or compressed by .gz and .zst; and sinks whose files appear whole or not at all. They
+// are on the local disk or objects in a store such as S3.
 package file
 
 import (
@@ -9,14 +10,17 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/object/s3"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
 func init() {
 	connector.Register(&connector.Factory{
-		Name:    "filesystem",
-		Doc:     "Files of a folder, read once or watched, and written so that each file appears whole.",
+		Name: "filesystem",
+		Doc: "Files of a folder, read once or watched, and written so that each file appears whole: on the local disk, or objects in S3 " +
+			"and what speaks its protocol. See docs/object-stores.md.",
+		Session: []string{"s3."},
 		Options: options,
 		Formats: true, Partitioned: true, LagInBytes: true,
 		SourceMetadata: []types.Field{
@@ -26,15 +30,16 @@ func init() {
 			{Name: "file.modification-time", Type: types.TimestampLTZType(3).NotNull()},
 		},
 		Check:     check,
-		Delivery:  func(*connector.Table, option.Values) (connector.Delivery, string) { return (&sink{}).Delivery() },
+		Delivery:  func(_ *connector.Table, o option.Values) (connector.Delivery, string) { return delivery(o) },
 		NewSource: newSource,
 		NewSink:   newSink,
 	})
 }
 
-var options = []option.Spec{
-	{Name: "path", Required: true, Doc: "The file or folder; a source also takes a pattern with * ? [ ].", Example: "data/orders/"},
-	{Name: "source.monitor-interval", Kind: option.Duration, Doc: "How often a source looks for new files; without it, it ends with the files that are there. Files must appear whole (written aside, then renamed) and are read once.", Example: "10 s"},
+var options = append([]option.Spec{
+	{Name: "path", Required: true, Doc: "The file or folder, as a path or as s3://bucket/path; a source also takes a pattern with * ? [ ].", Example: "data/orders/"},
+	{Name: "source.monitor-interval", Kind: option.Duration, Doc: "How often a source looks for new files; without it, it ends with the files that are there. Files must appear whole (written aside, then renamed) and are read once. An object that is replaced is read again.", Example: "10 s"},
+	{Name: onDataLoss, Kind: option.Enum, Values: []string{"fail", "skip"}, Default: "fail", Doc: "What to do where an object was deleted or replaced before it was read to its end: stop, or go on without the rest of it and a warning."},
 	{Name: "source.path.regex-pattern", Doc: "Only files whose full path matches are read."},
 	{Name: "source.report-statistics", Kind: option.Enum, Values: []string{"NONE", "ALL"}, Default: "ALL", Doc: "Accepted for compatibility; there are no statistics to report."},
 	{Name: "partition.default-name", Default: "__DEFAULT_PARTITION__", Doc: "The folder of rows whose partition column is NULL or empty."},
@@ -51,7 +56,8 @@ var options = []option.Spec{
 	{Name: "sink.shuffle-by-partition.enable", Kind: option.Bool, Default: "false", Doc: "Accepted for compatibility."},
 	{Name: "auto-compaction", Kind: option.Bool, Default: "false", Doc: "Merging of small files; only false is supported."},
 	{Name: "compaction.*", Doc: "Options of auto-compaction."},
-}
+	{Name: "sink.delivery-guarantee", Kind: option.Enum, Values: []string{"exactly-once", "at-least-once", "none"}, Default: "exactly-once", Doc: "What a sink promises after a crash. Exactly once, files appear when the checkpoint that they belong to is complete; at least once, before that; with none, what cannot be written is dropped."},
+}, s3.TableOptions()...)
 
 func check(t *connector.Table, o option.Values) error {
 	if o.Bool("auto-compaction") {
@@ -65,8 +71,10 @@ func check(t *connector.Table, o option.Values) error {
 			return &option.Error{Key: "source.path.regex-pattern", Msg: err.Error()}
 		}
 	}
-	if strings.Contains(o.Get("path"), "://") && !strings.HasPrefix(o.Get("path"), "file:") {
-		return &option.Error{Key: "path", Msg: "only local paths are supported yet: " + o.Get("path")}
+	if isObjects(o.Get("path")) {
+		if _, err := openBucket(t, o); err != nil {
+			return err
+		}
 	}
 	for _, k := range t.PartitionKeys {
 		if t.Schema().Index(k) < 0 {

@@ -1,39 +1,72 @@
 package file
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/format"
-	"github.com/tidemark-stream/tidemark/internal/killpoint"
+	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
 type sink struct {
-	cfg  connector.SinkConfig
-	root string
-	run  string // tells files of this run from those of others
-	part []int  // partition columns in cfg.Schema
-	data []int  // the others
+	cfg      connector.SinkConfig
+	delivery connector.Delivery
+	run      string // tells files of this run from those of others
+	part     []int  // partition columns in cfg.Schema
+	data     []int  // the others
+	to       target
+}
+
+// target is where the files of a sink go. Folders are those of partitions, "" or k=v/k2=v2, below the
+// path of the table.
+type target interface {
+	// writer makes what one subtask writes with.
+	writer(ctx context.Context, subtask int) outputs
+	// publish makes visible what a committable names, and returns the folders that it is in and the
+	// run that wrote it. Again it changes nothing.
+	publish(ctx context.Context, c connector.Committable) (folders []string, run string, err error)
+	// abort removes what a committable names.
+	abort(ctx context.Context, c connector.Committable) error
+	// settle ends a commit in a folder: with success not empty, by an empty file of that name.
+	settle(ctx context.Context, folder, success string) error
+	// clear removes from a folder what other runs have left there.
+	clear(ctx context.Context, folder, run string) error
+	// sweep removes what dead runs have left that nobody sees.
+	sweep(ctx context.Context, runs map[string]bool) error
+}
+
+// outputs is the files that one subtask writes. It belongs to one goroutine.
+type outputs interface {
+	create(ctx context.Context, folder, name string) (output, error)
+	// crowded returns a file that must be finished now, as memory is short, or nil.
+	crowded() output
+	// seal makes committables of the files finished since the last time.
+	seal(ctx context.Context) ([]connector.Committable, error)
+	// close drops what was not sealed.
+	close() error
+}
+
+// output is a file being written.
+type output interface {
+	write(ctx context.Context, p []byte) error
+	// finish ends the file: it is part of the next seal.
+	finish(ctx context.Context) error
 }
 
 func newSink(c connector.SinkConfig) (connector.Sink, error) {
-	s := &sink{cfg: c, root: c.Resolve(localPath(c.Options.Get("path"))),
-		run: strconv.FormatUint(rand.Uint64(), 36)}
+	s := &sink{cfg: c, delivery: deliveryOf(c.Options), run: strconv.FormatUint(rand.Uint64(), 36)}
 	part := map[string]bool{}
 	for _, k := range c.Table.PartitionKeys {
 		part[k] = true
@@ -44,19 +77,54 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 			s.data = append(s.data, i)
 		}
 	}
-	if info, err := os.Stat(s.root); err == nil && !info.IsDir() {
-		return nil, fmt.Errorf("%s is a file; a sink writes a folder of files", s.root)
+	var err error
+	if isObjects(c.Options.Get("path")) {
+		s.to, err = newObjectTarget(s)
+	} else {
+		s.to, err = newFolderTarget(s)
 	}
-	return s, os.MkdirAll(s.root, 0o755)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// deliveryOf is the guarantee that a table asks for.
+func deliveryOf(o option.Values) connector.Delivery {
+	switch o.Enum("sink.delivery-guarantee") {
+	case "none":
+		return connector.AtMostOnce
+	case "at-least-once":
+		return connector.AtLeastOnce
+	}
+	return connector.ExactlyOnce
+}
+
+// delivery says what a table gives, and how.
+func delivery(o option.Values) (connector.Delivery, string) {
+	d, remote := deliveryOf(o), isObjects(o.Get("path"))
+	switch {
+	case d == connector.AtMostOnce:
+		return d, "files appear whole as soon as they are complete; one that cannot be written is dropped"
+	case d == connector.AtLeastOnce:
+		return d, "files appear whole before the checkpoint that they belong to is complete: after a crash their rows are written again"
+	case remote:
+		return d, "parts of objects are sent while rows come, and put together when they are complete"
+	}
+	return d, "files are written aside and renamed when they are complete"
 }
 
 // Delivery implements connector.Sink.
-func (s *sink) Delivery() (connector.Delivery, string) {
-	return connector.ExactlyOnce, "files are written aside and renamed when they are complete"
+func (s *sink) Delivery() (connector.Delivery, string) { return delivery(s.cfg.Options) }
+
+// marks reports whether every epoch has a committable, also without rows: by those of its checkpoint the
+// next run of the job knows what the one before has left behind.
+func (s *sink) marks(subtask int) bool {
+	return subtask == 0 && s.cfg.Segments != nil && s.delivery == connector.ExactlyOnce
 }
 
 // NewWriter implements connector.Sink.
-func (s *sink) NewWriter(_ context.Context, subtask, _ int) (connector.Writer, error) {
+func (s *sink) NewWriter(ctx context.Context, subtask, _ int) (connector.Writer, error) {
 	f, o, err := formatOf(s.cfg.Table, s.cfg.Options)
 	if err != nil {
 		return nil, err
@@ -72,7 +140,8 @@ func (s *sink) NewWriter(_ context.Context, subtask, _ int) (connector.Writer, e
 	if err != nil {
 		return nil, err
 	}
-	return &writer{s: s, subtask: subtask, enc: enc, open: map[string]*part{}}, nil
+	return &writer{s: s, subtask: subtask, enc: enc, open: map[string]*part{}, to: s.to.writer(ctx, subtask),
+		most: s.cfg.Options.Size("sink.rolling-policy.file-size")}, nil
 }
 
 // writer writes the files of one subtask, one at a time a partition.
@@ -80,9 +149,10 @@ type writer struct {
 	s       *sink
 	subtask int
 	serial  int
+	most    int64 // bytes of a file
 	enc     format.Encoder
-	open    map[string]*part
-	ready   []connector.Committable
+	open    map[string]*part // by folder
+	to      outputs
 	out     format.Encoded
 	view    vec.Batch
 	key     []byte
@@ -91,32 +161,25 @@ type writer struct {
 
 // part is a file being written.
 type part struct {
-	f           *os.File
-	w           *bufio.Writer
+	output
 	size        int64
 	since, last time.Time
-	move        move
-}
-
-// move is a committable: a finished file and the name it gets.
-type move struct {
-	Dir, Temp, Name string
 }
 
 // Write implements connector.Writer.
-func (w *writer) Write(_ context.Context, b *vec.Batch) error {
+func (w *writer) Write(ctx context.Context, b *vec.Batch) error {
 	w.view = vec.Batch{N: b.N, Sel: b.Sel, Kinds: b.Kinds, Cols: w.view.Cols[:0]}
 	for _, i := range w.s.data {
 		w.view.Cols = append(w.view.Cols, b.Cols[i])
 	}
 	if len(w.s.part) == 0 {
-		return w.append("", &w.view)
+		return w.append(ctx, "", &w.view)
 	}
 	dirs := w.split(b)
 	for _, dir := range dirs {
 		sub := w.view
 		sub.Sel = w.rows[dir]
-		if err := w.append(dir, &sub); err != nil {
+		if err := w.append(ctx, dir, &sub); err != nil {
 			return err
 		}
 	}
@@ -135,7 +198,7 @@ func (w *writer) split(b *vec.Batch) []string {
 		key := w.key[:0]
 		for n, c := range w.s.part {
 			if n > 0 {
-				key = append(key, filepath.Separator)
+				key = append(key, '/')
 			}
 			key = append(key, escapePart(w.s.cfg.Table.PartitionKeys[n])...)
 			key = append(key, '=')
@@ -176,7 +239,7 @@ func partText(v *vec.Vec, i int) string {
 	}
 }
 
-func (w *writer) append(dir string, b *vec.Batch) error {
+func (w *writer) append(ctx context.Context, dir string, b *vec.Batch) error {
 	w.out.Reset()
 	if err := w.enc.Encode(&w.out, b); err != nil {
 		return err
@@ -186,127 +249,131 @@ func (w *writer) append(dir string, b *vec.Batch) error {
 	}
 	p := w.open[dir]
 	if p == nil {
-		var err error
-		if p, err = w.create(dir); err != nil {
-			return err
+		name := fmt.Sprintf("%s%d-%d", partPrefix(w.s.run), w.subtask, w.serial)
+		w.serial++
+		o, err := w.to.create(ctx, dir, name)
+		if err != nil {
+			return w.lose(err)
 		}
+		p = &part{output: o, since: time.Now()}
+		w.open[dir] = p
 	}
-	if _, err := p.w.Write(w.out.Data); err != nil {
-		return err
+	if err := p.write(ctx, w.out.Data); err != nil {
+		return w.lose(err)
 	}
 	p.size += int64(len(w.out.Data))
 	p.last = time.Now()
-	if p.size >= w.s.cfg.Options.Size("sink.rolling-policy.file-size") {
-		return w.finish(dir)
+	if p.size >= w.most {
+		return w.finish(ctx, dir)
 	}
-	return nil
-}
-
-func (w *writer) create(dir string) (*part, error) {
-	full := filepath.Join(w.s.root, dir)
-	if err := makeFolder(full); err != nil {
-		return nil, err
-	}
-	name := fmt.Sprintf("part-%s-%d-%d", w.s.run, w.subtask, w.serial)
-	w.serial++
-	m := move{Dir: full, Temp: "." + name + ".inprogress", Name: name}
-	f, err := os.OpenFile(filepath.Join(full, m.Temp), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	p := &part{f: f, w: bufio.NewWriterSize(f, 256<<10), since: time.Now(), move: m}
-	w.open[dir] = p
-	return p, nil
-}
-
-// makeFolder makes a folder and those above it that are missing, for good.
-func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	up := filepath.Dir(dir)
-	if up != dir {
-		if err := makeFolder(up); err != nil {
-			return err
+	if o := w.to.crowded(); o != nil {
+		for dir, p := range w.open {
+			if p.output == o {
+				return w.finish(ctx, dir)
+			}
 		}
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		return err
-	}
-	return syncFolder(up)
+	return nil
 }
 
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// partPrefix is what the names of a run's files begin with.
+func partPrefix(run string) string { return "part-" + run + "-" }
+
+// runOf is the run of a file's name, "" if it is none of ours.
+func runOf(name string) string {
+	parts := strings.Split(name, "-")
+	if len(parts) != 4 || parts[0] != "part" {
+		return ""
 	}
-	defer d.Close()
-	return d.Sync()
+	return parts[1]
 }
 
-// finish closes the file of dir and makes it a committable.
-func (w *writer) finish(dir string) error {
+// lose passes an error on, unless rows may be lost.
+func (w *writer) lose(err error) error {
+	if err == nil || w.s.delivery != connector.AtMostOnce || isFatal(err) {
+		return err
+	}
+	slog.Warn(fmt.Sprintf("table %s: output is lost: %v", w.s.cfg.Table.Name, err))
+	return nil
+}
+
+func isFatal(err error) bool {
+	var f *connector.Fatal
+	return errors.As(err, &f)
+}
+
+// finish ends the file of dir.
+func (w *writer) finish(ctx context.Context, dir string) error {
 	p := w.open[dir]
 	delete(w.open, dir)
-	err := p.w.Flush()
-	if err == nil {
-		err = p.f.Sync()
-	}
-	if e := p.f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = syncFolder(p.move.Dir)
-	}
-	var c connector.Committable
-	if err == nil {
-		c, err = json.Marshal(p.move)
-	}
-	if err != nil {
-		return errors.Join(err, p.move.remove())
-	}
-	w.ready = append(w.ready, c)
-	return nil
+	return w.lose(p.finish(ctx))
 }
 
-// remove deletes the file under its temporary name.
-func (m move) remove() error {
-	if err := os.Remove(filepath.Join(m.Dir, m.Temp)); err != nil && !os.IsNotExist(err) {
-		return err
+// Flush implements connector.Writer. What is to be committed is only safe when it is prepared.
+func (w *writer) Flush(ctx context.Context) error {
+	if w.s.delivery == connector.ExactlyOnce {
+		return nil
 	}
-	return nil
+	_, err := w.Prepare(ctx)
+	return err
 }
-
-// Flush implements connector.Writer. What is written is only safe when it is prepared.
-func (w *writer) Flush(context.Context) error { return nil }
 
 // Prepare implements connector.Writer.
-func (w *writer) Prepare(context.Context) ([]connector.Committable, error) {
+func (w *writer) Prepare(ctx context.Context) ([]connector.Committable, error) {
 	dirs := make([]string, 0, len(w.open))
 	for d := range w.open {
 		dirs = append(dirs, d)
 	}
 	sort.Strings(dirs)
 	for _, d := range dirs {
-		if err := w.finish(d); err != nil {
+		if err := w.finish(ctx, d); err != nil {
 			return nil, err
 		}
 	}
-	out := w.ready
-	w.ready = nil
-	return out, nil
+	cs, err := w.to.seal(ctx)
+	if w.s.delivery == connector.ExactlyOnce || err != nil {
+		return cs, w.lose(err)
+	}
+	return nil, w.lose(w.show(ctx, cs))
+}
+
+// show makes files visible where nobody commits.
+func (w *writer) show(ctx context.Context, cs []connector.Committable) error {
+	folders := map[string]bool{}
+	for _, c := range cs {
+		in, _, err := w.s.to.publish(ctx, c)
+		if err != nil {
+			return err
+		}
+		for _, f := range in {
+			folders[f] = true
+		}
+	}
+	for f := range folders {
+		if err := w.s.to.settle(ctx, f, w.s.successFile()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// successFile is the name of the file that marks complete folders, or "".
+func (s *sink) successFile() string {
+	if s.cfg.Options.Get("sink.partition-commit.policy.kind") != "success-file" {
+		return ""
+	}
+	return s.cfg.Options.Get("sink.partition-commit.success-file.name")
 }
 
 // Tick implements connector.Writer: files that were open long enough are finished.
-func (w *writer) Tick(context.Context) error {
+func (w *writer) Tick(ctx context.Context) error {
 	o := w.s.cfg.Options
 	for dir, p := range w.open {
 		if time.Since(p.since) < o.Duration("sink.rolling-policy.rollover-interval") &&
 			time.Since(p.last) < o.Duration("sink.rolling-policy.inactivity-interval") {
 			continue
 		}
-		if err := w.finish(dir); err != nil {
+		if err := w.finish(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -316,126 +383,12 @@ func (w *writer) Tick(context.Context) error {
 // Close implements connector.Writer. Files that were not prepared are removed, also those that are
 // complete.
 func (w *writer) Close() error {
-	var errs []error
-	for _, p := range w.open {
-		p.f.Close()
-		errs = append(errs, p.move.remove())
-	}
 	clear(w.open)
-	errs = append(errs, abort(w.ready))
-	w.ready = nil
-	return errors.Join(errs...)
+	return w.to.close()
 }
 
-// NewCommitter implements connector.Sink.
-func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
-	return &committer{s: s, cleared: map[string]bool{}}, nil
-}
-
-// committer renames finished files. INSERT OVERWRITE then removes what earlier runs left in the
-// folder.
-type committer struct {
-	s       *sink
-	mu      sync.Mutex
-	cleared map[string]bool
-}
-
-// Commit implements connector.Committer.
-func (c *committer) Commit(_ context.Context, _ connector.CommitID, cs []connector.Committable) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	dirs := map[string]bool{}
-	for _, raw := range cs {
-		var m move
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return fmt.Errorf("BUG: committable %q: %w", raw, err)
-		}
-		dirs[m.Dir] = true
-		from, to := filepath.Join(m.Dir, m.Temp), filepath.Join(m.Dir, m.Name)
-		if err := os.Rename(from, to); err != nil {
-			if _, there := os.Stat(to); !os.IsNotExist(err) || there != nil {
-				return err
-			}
-		}
-		killpoint.Pass("commit/file-moved")
-	}
-	for d := range dirs {
-		if c.s.cfg.Overwrite && !c.cleared[d] {
-			if err := c.clear(d); err != nil {
-				return err
-			}
-		}
-		if err := c.seal(d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Finish implements connector.Finisher: INSERT OVERWRITE of a table without partitions, or of one
-// partition, replaces what was there also when the query gave no row.
-func (c *committer) Finish(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	dir := c.s.root
-	if !c.s.cfg.Overwrite || len(c.s.part) > 0 && len(c.s.cfg.StaticPartition) < len(c.s.part) {
-		return nil
-	}
-	for _, k := range c.s.cfg.Table.PartitionKeys {
-		dir = filepath.Join(dir, escapePart(k)+"="+escapePart(c.s.cfg.StaticPartition[k]))
-	}
-	if _, err := os.Stat(dir); c.cleared[dir] || os.IsNotExist(err) {
-		return nil
-	}
-	return c.clear(dir)
-}
-
-// clear removes the files of earlier runs from dir.
-func (c *committer) clear(dir string) error {
-	c.cleared[dir] = true
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() || e.Name()[0] == '.' || strings.HasPrefix(e.Name(), "part-"+c.s.run+"-") {
-			continue
-		}
-		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// seal makes the renames in dir durable and writes the success file.
-func (c *committer) seal(dir string) error {
-	if c.s.cfg.Options.Get("sink.partition-commit.policy.kind") == "success-file" {
-		name := filepath.Join(dir, c.s.cfg.Options.Get("sink.partition-commit.success-file.name"))
-		if err := os.WriteFile(name, nil, 0o644); err != nil {
-			return err
-		}
-	}
-	return syncFolder(dir)
-}
-
-// Abort implements connector.Committer.
-func (c *committer) Abort(_ context.Context, cs []connector.Committable) error { return abort(cs) }
-
-func abort(cs []connector.Committable) error {
-	var errs []error
-	for _, raw := range cs {
-		var m move
-		if err := json.Unmarshal(raw, &m); err != nil {
-			return fmt.Errorf("BUG: committable %q: %w", raw, err)
-		}
-		errs = append(errs, m.remove())
-	}
-	return errors.Join(errs...)
-}
-
-// Close implements connector.Committer.
-func (c *committer) Close() error { return nil }
+// folderPath is a partition's folder as a path of the system.
+func folderPath(root, folder string) string { return filepath.Join(root, filepath.FromSlash(folder)) }
 
 // escapePart encodes the characters that Flink does not leave in a folder's name.
 func escapePart(s string) string {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -31,15 +32,19 @@ const (
 	maxRecord = 256 << 20
 )
 
+// separators end folders in paths, of the system and of object stores.
+const separators = "/" + string(filepath.Separator)
+
 type source struct {
 	cfg     connector.SourceConfig
 	path    string
 	pattern *regexp.Regexp
 	watch   time.Duration
+	objects *objects // nil: the path is on the local disk
 }
 
 func newSource(c connector.SourceConfig) (connector.Source, error) {
-	s := &source{cfg: c, path: c.Resolve(localPath(c.Options.Get("path"))), watch: c.Options.Duration("source.monitor-interval")}
+	s := &source{cfg: c, path: c.Options.Get("path"), watch: c.Options.Duration("source.monitor-interval")}
 	if p := c.Options.Get("source.path.regex-pattern"); p != "" {
 		re, err := regexp.Compile("^(?:" + p + ")$")
 		if err != nil {
@@ -47,16 +52,28 @@ func newSource(c connector.SourceConfig) (connector.Source, error) {
 		}
 		s.pattern = re
 	}
+	if isObjects(s.path) {
+		var err error
+		s.objects, err = newObjects(s, c)
+		return s, err
+	}
+	s.path = c.Resolve(localPath(s.path))
 	return s, nil
 }
 
 func (s *source) Bounded() bool { return s.watch <= 0 }
 
 func (s *source) Guarantee() string {
+	if s.objects != nil {
+		return "objects are read again from a position: every record of each version of an object is there exactly once as long as it stays until it was read"
+	}
 	return "files are read again from a position: every record is there exactly once as long as files are only added"
 }
 
 func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
+	if s.objects != nil {
+		return newObjectEnumerator(s.objects, s.watch), nil
+	}
 	return &enumerator{s: s, known: map[string]bool{}}, nil
 }
 
@@ -149,87 +166,141 @@ func (r *reader) Wake() <-chan struct{} { return nil }
 
 func (r *reader) Commit(context.Context, map[string]connector.Position) error { return nil }
 
-func (r *reader) Close() error { return nil }
+func (r *reader) Close() error {
+	if r.s.objects != nil {
+		object.Release(r.s.objects.store)
+	}
+	return nil
+}
 
 // Open implements connector.Reader.
-func (r *reader) Open(_ context.Context, s connector.Split) (connector.SplitReader, error) {
-	f, err := os.Open(s.ID)
+func (r *reader) Open(ctx context.Context, sp connector.Split) (connector.SplitReader, error) {
+	open := openFile
+	if r.s.objects != nil {
+		open = r.s.objects.open
+	}
+	s, err := open(ctx, sp)
+	if err != nil {
+		return nil, err
+	}
+	s.cfg, s.cut, s.begun = &r.s.cfg, lines, sp.Position.Offset > 0
+	s.origin = &vec.Origin{Source: r.s.cfg.Table.Name, Split: sp.ID, Unit: "byte"}
+	if err := s.decompress(sp.Position.Offset); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.partitions()
+	return s, nil
+}
+
+// openFile opens a local file at the position of a split, or at its beginning if it is compressed.
+func openFile(_ context.Context, sp connector.Split) (*splitReader, error) {
+	f, err := os.Open(sp.ID)
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
+	s := &splitReader{path: sp.ID, in: f}
+	if err == nil {
+		s.size, s.about = info.Size(), about{info.Size(), info.ModTime().UnixMilli()}
+		if !compressed(sp.ID) {
+			s.at, err = f.Seek(sp.Position.Offset, io.SeekStart)
+		}
+	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	sr := &splitReader{f: f, r: f, path: s.ID, size: info.Size(), cfg: &r.s.cfg, info: info, cut: lines,
-		origin: &vec.Origin{Source: r.s.cfg.Table.Name, Split: s.ID, Unit: "byte"}}
-	if err := sr.decompress(); err != nil {
-		f.Close()
-		return nil, err
-	}
-	if err := sr.seek(s.Position.Offset); err != nil {
-		sr.Close()
-		return nil, err
-	}
-	sr.partitions()
-	return sr, nil
+	return s, nil
 }
+
+// about is what metadata columns tell of a file.
+type about struct{ size, modifiedMs int64 }
 
 // splitReader reads one file in chunks that end with a whole record. Positions count bytes, of
 // the decompressed content where the file is compressed.
 type splitReader struct {
-	f      *os.File
-	r      io.Reader
+	in     io.ReadCloser // the file
+	r      io.Reader     // its content
+	stream *stream       // in, where that is an object
 	closer func()
 	path   string
 	size   int64 // -1: unknown (compressed)
 	cfg    *connector.SourceConfig
-	info   os.FileInfo
+	about  about
 	origin *vec.Origin
 	buf    []byte
 	have   int   // bytes of buf filled
 	used   int   // bytes of buf handed out
 	at     int64 // position of buf[0]
 	eof    bool
+	begun  bool // records were read, in this run or an earlier one
 	consts map[string]string
 	cut    func([]byte) int
+	lost   func(err error, begun bool) error // what becomes of a failure; nil: it is one
+	ended  func()                            // is told once of the end; may be nil
 }
 
-func (s *splitReader) decompress() error {
-	switch name := strings.ToLower(s.path); {
-	case strings.HasSuffix(name, ".gz"):
-		z, err := gzip.NewReader(s.f)
-		if err == io.EOF {
-			s.eof = true // an empty file
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("not a gzip file: %w", err)
-		}
-		s.r, s.closer, s.size = z, func() { z.Close() }, -1
-	case strings.HasSuffix(name, ".zst"):
-		z, err := zstd.NewReader(s.f, zstd.WithDecoderConcurrency(1))
+// compressed reports whether the name of a file says that it is.
+func compressed(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".zst")
+}
+
+// decompress begins with the content, at a position.
+func (s *splitReader) decompress(offset int64) error {
+	s.r = s.in
+	if !compressed(s.path) {
+		return nil
+	}
+	s.size, s.at = -1, offset
+	if strings.HasSuffix(strings.ToLower(s.path), ".zst") {
+		z, err := zstd.NewReader(s.in, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return fmt.Errorf("not a zstd file: %w", err)
 		}
-		s.r, s.closer, s.size = z, z.Close, -1
+		s.r, s.closer = z, z.Close
+	} else {
+		z, err := gzip.NewReader(s.in)
+		switch {
+		case err == io.EOF:
+			s.eof = true // an empty file
+			return nil
+		case s.isLost(err):
+			return s.failed(err)
+		case err != nil:
+			return fmt.Errorf("not a gzip file: %w", err)
+		}
+		s.r, s.closer = z, func() { z.Close() }
+	}
+	if offset == 0 {
+		return nil
+	}
+	if _, err := io.CopyN(io.Discard, s.r, offset); err != nil {
+		if s.isLost(err) {
+			return s.failed(err)
+		}
+		return fmt.Errorf("skip to byte %d: %w", offset, err)
 	}
 	return nil
 }
 
-func (s *splitReader) seek(offset int64) error {
-	s.at = offset
-	if offset == 0 {
-		return nil
-	}
-	if s.size >= 0 {
-		_, err := s.f.Seek(offset, io.SeekStart)
+// isLost reports whether an error is of reading the object, and not of what it contains.
+func (s *splitReader) isLost(err error) bool {
+	return err != nil && s.stream != nil && s.stream.err != nil && errors.Is(err, s.stream.err)
+}
+
+// failed handles a failure to read the file: nil says that it is to be taken for the end, without the
+// record that was not read to its end.
+func (s *splitReader) failed(err error) error {
+	if s.lost == nil {
 		return err
 	}
-	if _, err := io.CopyN(io.Discard, s.r, offset); err != nil {
-		return fmt.Errorf("skip to byte %d: %w", offset, err)
+	if err = s.lost(err, s.begun); err != io.EOF {
+		return err
 	}
+	s.eof = true
+	s.have = s.cut(s.buf[:s.have])
 	return nil
 }
 
@@ -260,7 +331,10 @@ func (s *splitReader) Constants() map[string]string {
 }
 
 // Read implements connector.ChunkReader.
-func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
+func (s *splitReader) Read(ctx context.Context, r *connector.Records) error {
+	if s.stream != nil {
+		s.stream.call = ctx
+	}
 	if s.buf == nil {
 		n := int64(chunkBytes)
 		if s.size >= 0 { // a small file needs no more than itself, and room to see its end
@@ -274,6 +348,10 @@ func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
 	for {
 		if s.eof {
 			if s.have == 0 {
+				if s.ended != nil {
+					s.ended()
+					s.ended = nil
+				}
 				return io.EOF
 			}
 			return s.give(r, s.have)
@@ -288,6 +366,12 @@ func (s *splitReader) Read(_ context.Context, r *connector.Records) error {
 		s.have += n
 		if err == io.EOF {
 			s.eof = true
+			continue
+		}
+		if s.isLost(err) {
+			if err := s.failed(err); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -310,7 +394,7 @@ func (s *splitReader) CutBy(cut func(data []byte) int) { s.cut = cut }
 func lines(data []byte) int { return bytes.LastIndexByte(data, '\n') + 1 }
 
 func (s *splitReader) give(r *connector.Records, n int) error {
-	s.used = n
+	s.used, s.begun = n, true
 	r.Chunk = format.Chunk{Data: s.buf[:n:n], Base: s.at, Origin: s.origin}
 	return s.metadata(r)
 }
@@ -329,11 +413,11 @@ func (s *splitReader) metadata(r *connector.Records) error {
 		case "file.path":
 			v.SetString(0, s.path)
 		case "file.name":
-			v.SetString(0, filepath.Base(s.path))
+			v.SetString(0, s.path[strings.LastIndexAny(s.path, separators)+1:])
 		case "file.size":
-			v.SetValue(0, s.info.Size())
+			v.SetValue(0, s.about.size)
 		case "file.modification-time":
-			v.SetValue(0, types.TS(s.info.ModTime().UnixMilli(), 0))
+			v.SetValue(0, types.TS(s.about.modifiedMs, 0))
 		}
 		r.Metadata = append(r.Metadata, v)
 	}
@@ -359,7 +443,7 @@ func (s *splitReader) Close() error {
 		s.closer()
 		s.closer = nil
 	}
-	if err := s.f.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+	if err := s.in.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err
 	}
 	return nil

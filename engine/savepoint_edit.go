@@ -2,94 +2,351 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/state"
-	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// Edit says which entries of a state are changed and how.
+// Edit says which entries of a state are changed and how: one of set, delete and add.
 type Edit struct {
 	Operator *checkpoint.Operator
 	State    int
-	// Set is SQL expressions over the columns of the entry, by value column; Delete removes the
-	// entry instead, and with a group its distinct values.
-	Set    map[string]string
+	// Set is SQL expressions over the columns of the entry, by value column.
+	Set map[string]string
+	// Delete removes the entry, and with a group its distinct values.
 	Delete bool
-	// Where is a SQL condition over the columns; "" means all entries.
+	// Where is a SQL condition over the columns of what is set or deleted; "" means all entries.
 	Where string
+	// Add adds entries: Set has an expression for each column of the key, and for columns of the value
+	// that do not begin as if no row had come. With From these are over its columns, and columns
+	// that Set does not have are those of the same name.
+	Add bool
+	// From is a query, which may be over states too, whose rows are added.
+	From string
 }
 
+// change is what becomes of an entry: rows that are changed or (nil) deleted, by their number.
+type change map[int64][][]byte
+
 // Write makes the changes of an edit and writes the result as a savepoint of its own in out, a
-// folder or URL where there is none. It returns how many entries were changed and where the new
+// folder or URL where there is none. It returns how many rows were changed and where the new
 // savepoint is. The old one stays as it is.
 func (e *Engine) Write(ctx context.Context, s *Savepoint, edit Edit, out string) (changed int, place string, err error) {
-	query, err := edit.query()
-	if err != nil {
-		return 0, "", err
-	}
 	r, err := s.reader(edit.Operator, edit.State)
 	if err != nil {
 		return 0, "", err
 	}
-	values := map[string][]byte{}
-	err = e.Query(ctx, s, query, Handler{Rows: func(_ *Run, b *vec.Batch) error {
-		for _, i := range b.Selected() {
-			key, value, err := r.encode(b, i)
-			if err != nil {
-				return err
-			}
-			values[string(key)] = value
-		}
-		return nil
-	}})
-	if err != nil {
-		return 0, "", err
+	w := &editor{e: e, s: s, x: &edit, r: r}
+	if edit.Add {
+		err = w.add(ctx)
+	} else {
+		err = w.change(ctx)
 	}
-	if len(values) == 0 {
-		return 0, "", errors.New("no entry is changed, so no savepoint was written")
-	}
-	var d state.Delta
-	found := 0
-	of := valuesOf(edit.Operator, edit.State)
-	err = s.store.Scan(edit.Operator.ID, edit.State, 0, s.Manifest.MaxParallelism, func(group int, key, _ []byte) error {
-		value, ok := values[string(key)]
-		if !ok {
-			return nil
-		}
-		found++
-		if !edit.Delete {
-			d.Put(edit.State, group, key, value)
-			return nil
-		}
-		d.Delete(edit.State, group, key)
-		for _, st := range of {
-			d.DeletePrefix(st, group, key)
-		}
-		return nil
-	})
-	if err == nil && found != len(values) {
-		err = fmt.Errorf("%d of %d entries were not found again by their keys", len(values)-found, len(values))
+	if err == nil && w.n == 0 {
+		err = errors.New("no entry is changed, so no savepoint was written")
 	}
 	if err != nil {
 		return 0, "", err
 	}
 	m := *s.Manifest
 	m.Savepoint = true
-	m.Tail = append(slices.Clone(m.Tail), checkpoint.Tail{Operator: edit.Operator.ID, Changes: d.Take()})
+	m.Tail = append(slices.Clone(m.Tail), checkpoint.Tail{Operator: edit.Operator.ID, Changes: w.d.Take()})
 	place, err = e.write(ctx, s, &m, out)
-	return len(values), place, err
+	return w.n, place, err
+}
+
+// editor turns an edit into changes of state.
+type editor struct {
+	e *Engine
+	s *Savepoint
+	x *Edit
+	r *entryReader
+	d state.Delta
+	n int // rows changed
+}
+
+// columns are the columns of the value that the edit gives, by name, and checks that all there are are
+// known; keys says whether those of the key may be among them.
+func (w *editor) columns(given []string, keys bool) error {
+	schema := w.r.schema()
+	nk := len(w.r.spec.Key)
+	for _, name := range given {
+		switch i := schema.Index(name); {
+		case i < 0:
+			return fmt.Errorf("state '%s' has no column '%s'; there are %s", w.r.spec.Name, name, strings.Join(schema.Names(), ", "))
+		case i < nk && !keys:
+			return fmt.Errorf("column '%s' is part of the key, which stays what it is: delete the entry and add another one", name)
+		}
+	}
+	return nil
+}
+
+// change sets and deletes.
+func (w *editor) change(ctx context.Context) error {
+	x := w.x
+	if err := w.columns(slices.Sorted(maps.Keys(x.Set)), false); err != nil {
+		return err
+	}
+	schema := w.r.schema()
+	w.r.numbered = true
+	cols := []string{identifier(numbers[0].Name), identifier(numbers[1].Name)}
+	var set []int // by column of the query: which of the value
+	for i, f := range schema.Fields {
+		if expr, ok := x.Set[f.Name]; ok {
+			set = append(set, i-len(w.r.spec.Key))
+			cols = append(cols, fmt.Sprintf("CAST((%s) AS %s) AS %s", expr, f.Type, identifier(f.Name)))
+		}
+	}
+	text := "SELECT " + strings.Join(cols, ", ") + " FROM " + identifier(StateTable(x.Operator, x.State))
+	if x.Where != "" {
+		text += " WHERE " + x.Where
+	}
+	changes := map[int64]change{}
+	err := w.e.query(ctx, w.s, text, w.r, Handler{Rows: func(_ *Run, b *vec.Batch) error {
+		for _, i := range b.Selected() {
+			entry, row := b.Cols[0].I64[i], b.Cols[1].I64[i]
+			var cells [][]byte
+			if !x.Delete {
+				cells = make([][]byte, len(w.r.value.cols))
+				for k, at := range set {
+					var err error
+					if cells[at], err = cellOf(b.Cols[len(numbers)+k], int(i), w.r.value.cols[at].Field); err != nil {
+						return err
+					}
+				}
+			}
+			if changes[entry] == nil {
+				changes[entry] = change{}
+			}
+			changes[entry][row] = cells
+			w.n++
+		}
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	at := int64(-1)
+	return w.s.store.Scan(x.Operator.ID, x.State, 0, w.s.Manifest.MaxParallelism, func(group int, key, value []byte) error {
+		at++
+		c := changes[at]
+		if c == nil {
+			return nil
+		}
+		return w.apply(c, group, key, value)
+	})
+}
+
+// apply changes an entry.
+func (w *editor) apply(c change, group int, key, value []byte) error {
+	x := w.x
+	rows, ok := w.r.value.rows(value)
+	if !ok {
+		return w.r.oddValue(key)
+	}
+	var left [][]byte
+	for i, row := range rows {
+		cells, there := c[int64(i)]
+		switch {
+		case there && cells == nil:
+			continue
+		case there:
+			var err error
+			if row, err = w.r.value.change(row, cells); err != nil {
+				return err
+			}
+		}
+		left = append(left, row)
+	}
+	if len(left) > 0 {
+		w.d.Put(x.State, group, key, w.r.value.join(left))
+		return nil
+	}
+	w.d.Delete(x.State, group, key)
+	for _, st := range valuesOf(x.Operator, x.State) {
+		w.d.DeletePrefix(st, group, key)
+	}
+	return nil
+}
+
+// add adds entries.
+func (w *editor) add(ctx context.Context) error {
+	if sp := w.r.spec; sp.Name == heldRows || isNumbered(sp) {
+		return fmt.Errorf("entries of '%s' are numbered in the order in which their rows came; adding some is not supported", sp.Name)
+	}
+	if err := w.placed(); err != nil {
+		return err
+	}
+	text, given, err := w.added(ctx)
+	if err != nil {
+		return err
+	}
+	schema := w.r.schema()
+	nk := len(w.r.spec.Key)
+	where := make([]int, schema.Len()) // by column: which of the query, -1 for none
+	for i, f := range schema.Fields {
+		where[i] = slices.Index(given, f.Name)
+		if i < nk && where[i] < 0 {
+			return fmt.Errorf("column '%s' of the key has to be given", f.Name)
+		}
+	}
+	now := time.Now().UnixMilli()
+	fresh := map[string][]byte{} // entries, by their keys
+	err = w.e.query(ctx, w.s, text, nil, Handler{Rows: func(_ *Run, b *vec.Batch) error {
+		for _, i := range b.Selected() {
+			cols := make([]*vec.Vec, nk)
+			for k := range cols {
+				cols[k] = b.Cols[where[k]]
+			}
+			key, hash, err := w.r.key(cols, int(i))
+			if err != nil {
+				return err
+			}
+			cells := make([][]byte, len(w.r.value.cols))
+			for k := range cells {
+				if at := where[nk+k]; at >= 0 {
+					if cells[k], err = cellOf(b.Cols[at], int(i), w.r.value.cols[k].Field); err != nil {
+						return err
+					}
+				}
+			}
+			row, err := w.r.value.fresh(cells, now)
+			if err != nil {
+				return err
+			}
+			if err := w.put(fresh, state.KeyGroup(hash, w.s.Manifest.MaxParallelism), key, row); err != nil {
+				return err
+			}
+			w.n++
+		}
+		return nil
+	}})
+	return err
+}
+
+// placed makes sure that the key group of an entry follows from its key as this program takes it to.
+func (w *editor) placed() error {
+	x, n := w.x, 0
+	err := w.s.store.Scan(x.Operator.ID, x.State, 0, w.s.Manifest.MaxParallelism, func(group int, key, _ []byte) error {
+		if hash, ok := w.r.hash(key); !ok || state.KeyGroup(hash, w.s.Manifest.MaxParallelism) != group {
+			return fmt.Errorf("where entries of '%s' belong does not follow from their keys; adding some is not supported", w.r.spec.Name)
+		}
+		if n++; n >= sampled {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return err
+}
+
+// put adds a row under a key: an entry, or where an entry holds several rows one more of them.
+func (w *editor) put(fresh map[string][]byte, group int, key, row []byte) error {
+	x := w.x
+	old, there := fresh[string(key)]
+	if !there {
+		var err error
+		if old, there, err = w.s.get(x.Operator, x.State, group, key); err != nil {
+			return err
+		}
+	}
+	var rows [][]byte
+	switch {
+	case !there:
+	case !w.r.value.array:
+		return fmt.Errorf("an entry that is to be added is there already (%s): set its values instead", w.r.describe(key))
+	default:
+		var ok bool
+		if rows, ok = w.r.value.rows(old); !ok {
+			return w.r.oddValue(key)
+		}
+	}
+	if owner := groupsOf(x.Operator, x.State); owner >= 0 && !there {
+		prefix := key[:len(key)-w.r.tail(key)]
+		if _, ok, err := w.s.get(x.Operator, owner, group, prefix); err != nil || !ok {
+			return errors.Join(err, fmt.Errorf("there is no entry in '%s' that a value could be added to (%s)", x.Operator.States[owner].Name, w.r.describe(key)))
+		}
+	}
+	value := w.r.value.join(append(rows, row))
+	fresh[string(key)] = value
+	w.d.Put(x.State, group, key, value)
+	return nil
+}
+
+// added returns the query that gives the entries to be added, and the names of its columns.
+func (w *editor) added(ctx context.Context) (text string, given []string, err error) {
+	x := w.x
+	given = slices.Sorted(maps.Keys(x.Set))
+	from := "(VALUES (0)) AS added (zero)"
+	if x.From != "" {
+		from = "(" + x.From + ") AS added"
+		names, err := w.e.columnsOf(ctx, w.s, x.From)
+		if err != nil {
+			return "", nil, err
+		}
+		for _, name := range names {
+			if x.Set[name] == "" {
+				given = append(given, name)
+			}
+		}
+	}
+	if err := w.columns(given, true); err != nil {
+		return "", nil, err
+	}
+	schema := w.r.schema()
+	var cols []string
+	for _, name := range given {
+		expr := x.Set[name]
+		if expr == "" {
+			expr = identifier(name)
+		}
+		cols = append(cols, fmt.Sprintf("CAST((%s) AS %s) AS %s", expr, schema.Fields[schema.Index(name)].Type, identifier(name)))
+	}
+	if len(cols) == 0 { // the only entry of a state without a key, as if no row had come
+		cols = []string{"zero"}
+	}
+	return "SELECT " + strings.Join(cols, ", ") + " FROM " + from, given, nil
+}
+
+// columnsOf returns the names of the columns of a query.
+func (e *Engine) columnsOf(ctx context.Context, s *Savepoint, query string) (names []string, err error) {
+	err = e.query(ctx, s, "SELECT * FROM ("+query+") AS added WHERE FALSE", nil, Handler{
+		JobStarted: func(r *Run) {
+			if r.Select != nil {
+				names = r.Select.Schema.Names()
+			}
+		},
+		Rows: func(*Run, *vec.Batch) error { return nil },
+	})
+	return names, err
+}
+
+// get returns the value of an entry.
+func (s *Savepoint) get(o *checkpoint.Operator, st, group int, key []byte) (value []byte, there bool, err error) {
+	from := append(state.AppendStoreKey(nil, o.ID, st, group), key...)
+	err = s.store.Range(from, append(slices.Clone(from), 0), func(_, v []byte) error {
+		value, there = slices.Clone(v), true
+		return nil
+	})
+	return value, there, err
+}
+
+// isNumbered says of the states of Sort and Limit that their keys are numbers given to rows.
+func isNumbered(sp state.Spec) bool {
+	return sp.Name == "rows" && len(sp.Key) == 1 && sp.Key[0].Name == "number" && len(sp.Value) > 0 && sp.Value[0].Name == "kind"
 }
 
 // valuesOf lists the states of the distinct values of the groups that state st holds: their keys begin
@@ -105,105 +362,17 @@ func valuesOf(o *checkpoint.Operator, st int) []int {
 	return out
 }
 
+// groupsOf is the state of the groups whose distinct values state st holds, -1 for other states.
+func groupsOf(o *checkpoint.Operator, st int) int {
+	if !isValues(o.States[st]) {
+		return -1
+	}
+	for st--; st >= 0 && isValues(o.States[st]); st-- {
+	}
+	return st
+}
+
 func isValues(sp state.Spec) bool { return strings.Contains(sp.Name, "values of") }
-
-// query selects the entries that change, with their new values.
-func (x *Edit) query() (string, error) {
-	sp := x.Operator.States[x.State]
-	schema := EntrySchema(sp)
-	left := map[string]bool{}
-	for name := range x.Set {
-		left[name] = true
-	}
-	var cols []string
-	for i, f := range schema.Fields {
-		expr, set := x.Set[f.Name]
-		delete(left, f.Name)
-		switch {
-		case !set:
-			cols = append(cols, identifier(f.Name))
-		case i < len(sp.Key):
-			return "", fmt.Errorf("column '%s' is part of the key, which stays what it is: only values can be set, and entries deleted", f.Name)
-		default:
-			cols = append(cols, fmt.Sprintf("CAST((%s) AS %s) AS %s", expr, f.Type, identifier(f.Name)))
-		}
-	}
-	for name := range left {
-		return "", fmt.Errorf("state '%s' has no column '%s'; its values are %s", sp.Name, name, strings.Join(schema.Names()[len(sp.Key):], ", "))
-	}
-	text := "SELECT " + strings.Join(cols, ", ") + " FROM " + identifier(StateTable(x.Operator, x.State))
-	if x.Where != "" {
-		text += " WHERE " + x.Where
-	}
-	return text, nil
-}
-
-// encode turns row i of a batch of EntrySchema into the bytes of an entry.
-func (r *entryReader) encode(b *vec.Batch, i int32) (key, value []byte, err error) {
-	col := 0
-	for _, f := range r.spec.Key[:r.shape.prefix] {
-		v := b.Cols[col]
-		switch {
-		case prefixWidth(f) == 4:
-			key = binary.BigEndian.AppendUint32(key, uint32(v.I32[i]))
-		case r.spec.Name == heldRows:
-			key = binary.BigEndian.AppendUint64(key, uint64(v.I64[i]))
-		default:
-			key = binary.BigEndian.AppendUint64(key, uint64(v.I64[i])^1<<63)
-		}
-		col++
-	}
-	for _, t := range r.parts {
-		t.Reset()
-		enc := state.NewEncoder(t.Layout())
-		var cols []*vec.Vec
-		for range t.Layout().Types {
-			v, err := bytesOf(b.Cols[col], int(i), r.spec.Key[col])
-			if err != nil {
-				return nil, nil, err
-			}
-			cols = append(cols, v)
-			col++
-		}
-		at := []int32{i}
-		if len(cols) == 0 {
-			at = []int32{0}
-		}
-		enc.Encode(cols, at, nil)
-		t.Upsert(enc, []int32{0}, r.rec[:])
-		key = t.AppendKey(key, r.rec[0])
-	}
-	for k, f := range r.spec.Value {
-		v, err := bytesOf(b.Cols[col+k], int(i), f)
-		if err != nil {
-			return nil, nil, err
-		}
-		if v.IsNull(int(i)) && !f.Type.Nullable {
-			return nil, nil, fmt.Errorf("column '%s' cannot be NULL", f.Name)
-		}
-		value = state.AppendValue(value, v, int(i))
-	}
-	return key, value, nil
-}
-
-// bytesOf returns a vector whose row i is that of v, for columns of bytes read from hexadecimal
-// text.
-func bytesOf(v *vec.Vec, i int, f types.Field) (*vec.Vec, error) {
-	if !isBytes(f.Type) {
-		return v, nil
-	}
-	out := vec.New(f.Type, i+1)
-	if v.IsNull(i) {
-		out.SetNull(i)
-		return out, nil
-	}
-	b, err := hex.DecodeString(string(v.Bytes(i)))
-	if err != nil {
-		return nil, fmt.Errorf("column '%s' is bytes in hexadecimal, which %q is not", f.Name, v.Bytes(i))
-	}
-	out.SetBytes(i, b)
-	return out, nil
-}
 
 // write writes a savepoint that has the files of s.
 func (e *Engine) write(ctx context.Context, s *Savepoint, m *checkpoint.Manifest, out string) (string, error) {

@@ -13,21 +13,23 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// keyShape is how the bytes of a key are made: leading columns of fixed width (the bounds of a
-// window), then one or two keys in the form of state.Table.AppendKey, the first with the columns up
-// to cut.
-type keyShape struct{ prefix, cut int }
+// keyShape is how the bytes of a key are made of its columns.
+type keyShape []state.KeyPart
 
 // prefixes are the columns that keys of windows may begin with.
 var prefixes = [][]string{{"slice_end", "part"}, {"slice_end"}, {"window_end", "window_start"}, {"window_end"}, {"window_start"}}
 
 // shapes lists how the keys of a state may be made, the likely ones first. Which it is tell the
-// bytes.
+// bytes: savepoints of earlier versions do not say it.
 func shapes(o *checkpoint.Operator, st int) []keyShape {
 	sp := o.States[st]
 	n := len(sp.Key)
+	var out []keyShape
+	if sp.KeyParts != nil {
+		out = append(out, sp.KeyParts)
+	}
 	if sp.Name == heldRows {
-		return []keyShape{{prefix: n, cut: n}}
+		return append(out, keyShape{{Columns: n, Form: state.KeyU64}})
 	}
 	cut := n
 	switch {
@@ -44,18 +46,35 @@ func shapes(o *checkpoint.Operator, st int) []keyShape {
 		for cut = 0; repeats(sp.Key[cut:]); cut++ {
 		}
 	}
-	var out []keyShape
 	for _, w := range []string{"slices", "windows", "running"} {
 		if !strings.HasPrefix(sp.Name, w) {
 			continue
 		}
 		for _, p := range prefixes {
 			if n >= len(p) && slices.EqualFunc(p, sp.Key[:len(p)], func(name string, f types.Field) bool { return f.Name == name }) {
-				out = append(out, keyShape{len(p), max(cut, len(p))})
+				out = append(out, shapeOf(sp.Key, len(p), max(cut, len(p))))
 			}
 		}
 	}
-	return append(out, keyShape{0, cut})
+	return append(out, shapeOf(sp.Key, 0, cut))
+}
+
+// shapeOf is the shape of keys with prefix columns of fixed width, then a key of a table with the columns
+// up to cut, and another one with the others if there are any.
+func shapeOf(key []types.Field, prefix, cut int) keyShape {
+	var out keyShape
+	for _, f := range key[:prefix] {
+		form := state.KeyTime
+		if f.Type.Phys() == types.PI32 {
+			form = state.KeyU32
+		}
+		out = append(out, state.KeyPart{Columns: 1, Form: form})
+	}
+	out = append(out, state.KeyPart{Columns: cut - prefix, Form: state.KeyTable})
+	if cut < len(key) {
+		out = append(out, state.KeyPart{Columns: len(key) - cut, Form: state.KeyTable})
+	}
+	return out
 }
 
 // heldRows is the state of rows that windows keep for later, which are numbered.
@@ -73,13 +92,26 @@ func repeats(fs []types.Field) bool {
 	return false
 }
 
-// entryReader turns the entries of a state into rows.
+// entryReader turns the entries of a state into rows, and rows into entries.
 type entryReader struct {
+	of    *checkpoint.Operator
+	st    int
 	spec  state.Spec
 	shape keyShape
-	parts []*state.Table // that read the keys after the prefix
-	rec   [1]uint32
-	value []*vec.Vec // of the value's columns, one row each
+	parts []keyReader
+	value *valueReader
+	// numbered: the rows have their entry and their place in it as leading columns.
+	numbered bool
+	entry    int64
+}
+
+// keyReader reads and makes one part of a key.
+type keyReader struct {
+	state.KeyPart
+	fields []types.Field
+	table  *state.Table // of KeyTable
+	enc    *state.Encoder
+	rec    [1]uint32
 }
 
 // sampled is how many entries the shape of a state's keys is found by.
@@ -118,125 +150,314 @@ func (s *Savepoint) reader(o *checkpoint.Operator, st int) (*entryReader, error)
 	if len(left) == 0 {
 		return nil, fmt.Errorf("the keys of '%s' of operator %d (%s) have a form that this version cannot read (%x)", sp.Name, o.Node, o.Label, odd)
 	}
+	left[0].of, left[0].st = o, st
 	return left[0], nil
 }
 
 func newEntryReader(sp state.Spec, sh keyShape) *entryReader {
-	r := &entryReader{spec: sp, shape: sh}
-	for i, cols := range [][]types.Field{sp.Key[sh.prefix:sh.cut], sp.Key[sh.cut:]} {
-		if sp.Name == heldRows || i == 1 && len(cols) == 0 {
-			continue
+	r := &entryReader{spec: sp, shape: sh, value: newValueReader(sp)}
+	at := 0
+	for _, p := range sh {
+		k := keyReader{KeyPart: p, fields: sp.Key[at : at+p.Columns]}
+		at += p.Columns
+		if p.Form == state.KeyTable {
+			var t []types.Type
+			for _, f := range k.fields {
+				t = append(t, f.Type)
+			}
+			l := state.NewLayout(t, false)
+			k.table, k.enc = state.NewTable(state.NewMemory(), l, nil), state.NewEncoder(l)
 		}
-		var t []types.Type
-		for _, f := range cols {
-			t = append(t, f.Type)
-		}
-		r.parts = append(r.parts, state.NewTable(state.NewMemory(), state.NewLayout(t, false), nil))
-	}
-	for _, f := range sp.Value {
-		r.value = append(r.value, vec.New(f.Type, 1))
+		r.parts = append(r.parts, k)
 	}
 	return r
 }
 
-// prefixWidth is the width of a column of fixed width before the keys.
-func prefixWidth(f types.Field) int {
-	if f.Type.Phys() == types.PI32 {
+// width is the number of bytes of each column of a form of fixed width.
+func (k *keyReader) width() int {
+	if k.Form == state.KeyU32 {
 		return 4
 	}
 	return 8
 }
 
+// skip returns what follows the part at the start of key.
+func (k *keyReader) skip(key []byte) (rest []byte, ok bool) {
+	if k.Form != state.KeyTable {
+		if n := k.width() * k.Columns; n <= len(key) {
+			return key[n:], true
+		}
+		return nil, false
+	}
+	k.table.Reset()
+	rec, rest, err := k.table.UpsertKey(key, 0)
+	k.rec[0] = rec
+	return rest, err == nil
+}
+
+// read stores the columns of the part at the start of key as row at of cols.
+func (k *keyReader) read(cols []*vec.Vec, at int, key []byte) (rest []byte, ok bool) {
+	if rest, ok = k.skip(key); !ok {
+		return nil, false
+	}
+	for i, f := range k.fields {
+		c := cols[i]
+		if k.Form == state.KeyTable {
+			if isBytes(f.Type) {
+				v := vec.New(f.Type, 1)
+				k.table.KeyColumn(i, k.rec[:], v, 0)
+				setHex(c, at, v, 0)
+				continue
+			}
+			c.SetValid(at)
+			k.table.KeyColumn(i, k.rec[:], c, at)
+			continue
+		}
+		c.SetValid(at)
+		x := uint64(0)
+		if k.width() == 4 {
+			x = uint64(int64(int32(binary.BigEndian.Uint32(key[4*i:]))))
+		} else {
+			x = binary.BigEndian.Uint64(key[8*i:])
+		}
+		if k.Form == state.KeyTime {
+			x ^= 1 << 63
+		}
+		switch c.Phys {
+		case types.PI32:
+			c.I32[at] = int32(x)
+		case types.PI64:
+			c.I64[at] = int64(x)
+		default:
+			return nil, false
+		}
+	}
+	return rest, true
+}
+
+// append appends the bytes of the part whose columns are row i of cols. hash is that of a table's key.
+func (k *keyReader) append(dst []byte, cols []*vec.Vec, i int) (out []byte, hash uint32, err error) {
+	if k.Form != state.KeyTable {
+		for at, f := range k.fields {
+			v := cols[at]
+			if v.IsNull(i) {
+				return nil, 0, fmt.Errorf("column '%s' cannot be NULL", f.Name)
+			}
+			x := uint64(0)
+			if v.Phys == types.PI32 {
+				x = uint64(int64(v.I32[i]))
+			} else {
+				x = uint64(v.I64[i])
+			}
+			switch k.Form {
+			case state.KeyU32:
+				dst = binary.BigEndian.AppendUint32(dst, uint32(x))
+			case state.KeyTime:
+				dst = binary.BigEndian.AppendUint64(dst, x^1<<63)
+			default:
+				dst = binary.BigEndian.AppendUint64(dst, x)
+			}
+		}
+		return dst, 0, nil
+	}
+	at := []int32{int32(i)}
+	var of []*vec.Vec
+	for n, f := range k.fields {
+		v, err := bytesOf(cols[n], i, f)
+		if err != nil {
+			return nil, 0, err
+		}
+		of = append(of, v)
+	}
+	if len(of) == 0 {
+		at[0] = 0
+	}
+	k.table.Reset()
+	k.enc.Encode(of, at, nil)
+	k.table.Upsert(k.enc, []int32{0}, k.rec[:])
+	return k.table.AppendKey(dst, k.rec[0]), k.enc.Hash(0), nil
+}
+
 // fits reports whether a key has the reader's shape.
 func (r *entryReader) fits(key []byte) bool {
-	for _, f := range r.spec.Key[:r.shape.prefix] {
-		w := prefixWidth(f)
-		if len(key) < w {
+	ok := true
+	for i := range r.parts {
+		if key, ok = r.parts[i].skip(key); !ok {
 			return false
 		}
-		key = key[w:]
-	}
-	for _, t := range r.parts {
-		t.Reset()
-		_, rest, err := t.UpsertKey(key, 0)
-		if err != nil {
-			return false
-		}
-		key = rest
 	}
 	return len(key) == 0
 }
 
-// add adds an entry as a row of b.
+// schema is the columns of the rows that add makes: those of the key, then those of the value.
+// Columns of bytes are hexadecimal text. Names that come twice get a number.
+func (r *entryReader) schema() types.Schema {
+	var out types.Schema
+	if r.numbered {
+		out.Fields = slices.Clone(numbers)
+	}
+	seen := map[string]int{}
+	add := func(f types.Field) {
+		f.Type = shown(f.Type)
+		if f.Name == "" {
+			f.Name = "column"
+		}
+		seen[f.Name]++
+		if n := seen[f.Name]; n > 1 {
+			f.Name = fmt.Sprintf("%s_%d", f.Name, n)
+		}
+		out.Fields = append(out.Fields, f)
+	}
+	for _, f := range r.spec.Key {
+		add(f)
+	}
+	for _, c := range r.value.cols {
+		add(c.Field)
+	}
+	return out
+}
+
+// numbers are the columns by which a row is found again.
+var numbers = []types.Field{{Name: "entry number", Type: types.BigIntType}, {Name: "row number", Type: types.BigIntType}}
+
+// shown is the type of a column whose values have type t: bytes are shown as text.
+func shown(t types.Type) types.Type {
+	if isBytes(t) {
+		return types.StringType
+	}
+	return t.WithoutAttr().AsNullable()
+}
+
+// add adds an entry as rows of b: one, or where an entry holds several things, one each.
 func (r *entryReader) add(b *vec.Batch, key, value []byte) error {
-	at := b.N
-	whole := key
-	for _, c := range b.Cols {
-		c.Resize(at + 1)
+	rows, ok := r.value.rows(value)
+	if !ok {
+		return r.oddValue(key)
 	}
-	col := 0
-	for _, f := range r.spec.Key[:r.shape.prefix] {
-		w := prefixWidth(f)
-		if len(key) < w {
-			return r.odd(whole)
+	for i, row := range rows {
+		cells, ok := r.value.cells(row)
+		if !ok {
+			return r.oddValue(key)
 		}
-		switch {
-		case w == 4:
-			b.Cols[col].I32[at] = int32(binary.BigEndian.Uint32(key))
-		case r.spec.Name == heldRows:
-			b.Cols[col].I64[at] = int64(binary.BigEndian.Uint64(key))
-		default: // a time, whose bytes are in its order
-			b.Cols[col].I64[at] = int64(binary.BigEndian.Uint64(key) ^ 1<<63)
+		for _, c := range b.Cols {
+			c.Resize(b.N + 1)
 		}
-		b.Cols[col].SetValid(at)
-		key = key[w:]
-		col++
+		cols := b.Cols
+		if r.numbered {
+			for k, n := range []int64{r.entry, int64(i)} {
+				cols[k].SetValid(b.N)
+				cols[k].I64[b.N] = n
+			}
+			cols = cols[len(numbers):]
+		}
+		if err := r.addKey(cols, b.N, key); err != nil {
+			return err
+		}
+		for k, c := range cells {
+			setCell(cols[len(r.spec.Key)+k], b.N, r.value.cols[k].Type, c)
+		}
+		b.N++
 	}
-	for _, t := range r.parts {
-		t.Reset()
-		rec, rest, err := t.UpsertKey(key, 0)
-		if err != nil {
-			return r.odd(whole)
-		}
-		key = rest
-		r.rec[0] = rec
-		for i := range t.Layout().Types {
-			r.column(t, i, r.spec.Key[col].Type, b.Cols[col], at)
-			col++
-		}
-	}
-	if len(key) > 0 {
-		return r.odd(whole)
-	}
-	for i, f := range r.spec.Value {
-		if _, ok := state.CheckValue(value, f.Type); !ok {
-			return fmt.Errorf("the value of entry %x of '%s' has a form that this version cannot read", whole, r.spec.Name)
-		}
-		v := r.value[i]
-		if !isBytes(f.Type) {
-			value = state.DecodeValue(value, b.Cols[col+i], at)
-			continue
-		}
-		value = state.DecodeValue(value, v, 0)
-		setHex(b.Cols[col+i], at, v, 0)
-	}
-	if len(value) > 0 {
-		return fmt.Errorf("the value of entry %x of '%s' is longer than its columns", whole, r.spec.Name)
-	}
-	b.N++
+	r.entry++
 	return nil
 }
 
-// column stores a column of the key.
-func (r *entryReader) column(t *state.Table, i int, typ types.Type, out *vec.Vec, at int) {
-	if isBytes(typ) {
-		v := vec.New(typ, 1)
-		t.KeyColumn(i, r.rec[:], v, 0)
-		setHex(out, at, v, 0)
+// addKey stores the columns of a key as row at.
+func (r *entryReader) addKey(cols []*vec.Vec, at int, key []byte) error {
+	rest, ok := key, true
+	for i := range r.parts {
+		if rest, ok = r.parts[i].read(cols, at, rest); !ok {
+			return r.odd(key)
+		}
+		cols = cols[r.parts[i].Columns:]
+	}
+	if len(rest) > 0 {
+		return r.odd(key)
+	}
+	return nil
+}
+
+// key makes the key of row i of columns of r.schema, without numbers. hash is that of the columns
+// that decide on the key group: those of the first key of a table.
+func (r *entryReader) key(cols []*vec.Vec, i int) (key []byte, hash uint32, err error) {
+	hashed := false
+	for k := range r.parts {
+		p := &r.parts[k]
+		var h uint32
+		if key, h, err = p.append(key, cols, i); err != nil {
+			return nil, 0, err
+		}
+		if p.Form == state.KeyTable && !hashed {
+			hash, hashed = h, true
+		}
+		cols = cols[p.Columns:]
+	}
+	return key, hash, nil
+}
+
+// hash is that of the columns of a key that decide on its key group, if some do.
+func (r *entryReader) hash(key []byte) (hash uint32, ok bool) {
+	for i := range r.parts {
+		p := &r.parts[i]
+		if key, ok = p.skip(key); !ok {
+			return 0, false
+		}
+		if p.Form == state.KeyTable {
+			return p.table.Hash(p.rec[0]), true
+		}
+	}
+	return 0, false
+}
+
+// tail is the number of bytes of a key behind the part that decides on the key group.
+func (r *entryReader) tail(key []byte) int {
+	ok := true
+	for i := range r.parts {
+		if key, ok = r.parts[i].skip(key); !ok {
+			panic("BUG: a key that was made cannot be read")
+		}
+		if r.parts[i].Form == state.KeyTable {
+			break
+		}
+	}
+	return len(key)
+}
+
+// describe names an entry by its key, for people.
+func (r *entryReader) describe(key []byte) string {
+	keys := types.Schema{Fields: r.schema().Fields[:len(r.spec.Key)]}
+	b := vec.NewBatch(keys)
+	for _, c := range b.Cols {
+		c.Resize(1)
+	}
+	if err := r.addKey(b.Cols, 0, key); err != nil {
+		return fmt.Sprintf("key %x", key)
+	}
+	var out []string
+	for i, f := range keys.Fields {
+		out = append(out, fmt.Sprintf("%s = %v", f.Name, b.Cols[i].Value(0)))
+	}
+	return strings.Join(out, ", ")
+}
+
+// setCell stores a value in the form of state.AppendValue, of type t.
+func setCell(out *vec.Vec, at int, t types.Type, cell []byte) {
+	if !isBytes(t) {
+		state.DecodeValue(cell, out, at)
 		return
 	}
-	out.SetValid(at)
-	t.KeyColumn(i, r.rec[:], out, at)
+	v := vec.New(t, 1)
+	state.DecodeValue(cell, v, 0)
+	setHex(out, at, v, 0)
+}
+
+// cellOf is setCell the other way round.
+func cellOf(v *vec.Vec, i int, f types.Field) ([]byte, error) {
+	b, err := bytesOf(v, i, f)
+	if err != nil {
+		return nil, err
+	}
+	return state.AppendValue(nil, b, i), nil
 }
 
 func setHex(out *vec.Vec, at int, v *vec.Vec, i int) {
@@ -248,6 +469,31 @@ func setHex(out *vec.Vec, at int, v *vec.Vec, i int) {
 	out.SetBytes(at, []byte(hex.EncodeToString(v.Bytes(i))))
 }
 
+// bytesOf returns a vector whose row i is that of v, for columns of bytes read from hexadecimal
+// text.
+func bytesOf(v *vec.Vec, i int, f types.Field) (*vec.Vec, error) {
+	if !isBytes(f.Type) {
+		return v, nil
+	}
+	out := vec.New(f.Type, i+1)
+	if v.IsNull(i) {
+		out.SetNull(i)
+		return out, nil
+	}
+	b, err := hex.DecodeString(string(v.Bytes(i)))
+	if err != nil {
+		return nil, fmt.Errorf("column '%s' is bytes in hexadecimal, which %q is not", f.Name, v.Bytes(i))
+	}
+	out.SetBytes(i, b)
+	return out, nil
+}
+
+func isBytes(t types.Type) bool { return t.Kind == types.VarBinary || t.Kind == types.Binary }
+
 func (r *entryReader) odd(key []byte) error {
 	return fmt.Errorf("the key of entry %x of '%s' has another form than the others", key, r.spec.Name)
+}
+
+func (r *entryReader) oddValue(key []byte) error {
+	return fmt.Errorf("the value of entry %x of '%s' has a form that this version cannot read", key, r.spec.Name)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
@@ -209,28 +208,11 @@ func (s *Savepoint) Measure(o *checkpoint.Operator, st int) (entries, bytes int6
 }
 
 // EntrySchema is the columns of the entries of a state: those of the key, then those of the value.
-// Columns of bytes, such as accumulators, are hexadecimal text. Names that come twice get a number.
+// Bytes whose parts are known, such as accumulators, are a column a part; other bytes are hexadecimal
+// text. Names that come twice get a number.
 func EntrySchema(sp state.Spec) types.Schema {
-	var out types.Schema
-	seen := map[string]int{}
-	for _, f := range slices.Concat(sp.Key, sp.Value) {
-		f.Type = f.Type.WithoutAttr().AsNullable()
-		if isBytes(f.Type) {
-			f.Type = types.StringType
-		}
-		if f.Name == "" {
-			f.Name = "column"
-		}
-		seen[f.Name]++
-		if n := seen[f.Name]; n > 1 {
-			f.Name = fmt.Sprintf("%s_%d", f.Name, n)
-		}
-		out.Fields = append(out.Fields, f)
-	}
-	return out
+	return (&entryReader{spec: sp, value: newValueReader(sp)}).schema()
 }
-
-func isBytes(t types.Type) bool { return t.Kind == types.VarBinary || t.Kind == types.Binary }
 
 // Entries calls f with the entries of a state in batches of EntrySchema, which are valid during the
 // call.
@@ -239,7 +221,11 @@ func (s *Savepoint) Entries(ctx context.Context, o *checkpoint.Operator, st int,
 	if err != nil {
 		return err
 	}
-	b := vec.NewBatch(EntrySchema(o.States[st]))
+	return s.entries(ctx, o, st, r, f)
+}
+
+func (s *Savepoint) entries(ctx context.Context, o *checkpoint.Operator, st int, r *entryReader, f func(b *vec.Batch) error) error {
+	b := vec.NewBatch(r.schema())
 	b.Reset(0)
 	flush := func() error {
 		if b.N == 0 {
@@ -249,7 +235,8 @@ func (s *Savepoint) Entries(ctx context.Context, o *checkpoint.Operator, st int,
 		b.Reset(0)
 		return err
 	}
-	err = s.store.Scan(o.ID, st, 0, s.Manifest.MaxParallelism, func(_ int, key, value []byte) error {
+	r.entry = 0
+	err := s.store.Scan(o.ID, st, 0, s.Manifest.MaxParallelism, func(_ int, key, value []byte) error {
 		if err := r.add(b, key, value); err != nil {
 			return err
 		}

@@ -21,6 +21,8 @@ type Part struct {
 	// Unset is the bytes that stand for NULL, nil where there are none. Where bytes have a length,
 	// having none stands for NULL too.
 	Unset []byte `json:"unset,omitempty"`
+	// Init is the bytes in a new entry, where these are neither Unset nor, without it, zeros.
+	Init []byte `json:"init,omitempty"`
 	// Size is the number of bytes of a PartRaw.
 	Size int `json:"size,omitempty"`
 }
@@ -46,6 +48,8 @@ const (
 // Initial is the bytes of the part in a new entry: as if no row had come.
 func (p *Part) Initial() []byte {
 	switch n := p.fixed(); {
+	case p.Init != nil:
+		return bytes.Clone(p.Init)
 	case n > 0 && p.Unset == nil:
 		return make([]byte, n)
 	case p.Form == PartPlain:

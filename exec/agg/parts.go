@@ -187,7 +187,7 @@ func (f *feed) sumDecimal(sl *sumDecimal) []state.Part {
 		return out
 	}
 	out := f.sum(sl.col, sl.square, types.DecimalType(38, scale), state.PartWide)
-	out[0].Unset = words(nullSum.Lo, uint64(nullSum.Hi))
+	out[0].Unset, out[0].Init = words(nullSum.Lo, uint64(nullSum.Hi)), words(0, 0)
 	return out
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemark-stream/tidemark/internal/show"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
+	"github.com/tidemark-stream/tidemark/vec/arrowvec/parquet"
 )
 
 func stateCommand() *cobra.Command {
@@ -31,7 +33,13 @@ func stateCommand() *cobra.Command {
 
 func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-const stateOutputs = "how rows are printed: table, json or csv"
+// outputParquet is one more way to print the rows of a state: as a file for other tools.
+const outputParquet = "parquet"
+
+const (
+	listOutputs  = "how rows are printed: table, json or csv"
+	stateOutputs = "how rows are printed: table, json, csv, or parquet, which is written to standard output as one file"
+)
 
 func stateListCommand() *cobra.Command {
 	var s settings
@@ -62,7 +70,7 @@ func stateListCommand() *cobra.Command {
 		},
 	}
 	s.flags(c)
-	c.Flags().StringVarP(&output, "output", "o", outputTable, stateOutputs)
+	c.Flags().StringVarP(&output, "output", "o", outputTable, listOutputs)
 	return c
 }
 
@@ -157,25 +165,11 @@ func describe(v *view, sp *engine.Savepoint) error {
 	}
 	var rows [][]types.Value
 	for i := range m.Operators {
-		o := &m.Operators[i]
-		if o.Ended {
-			rows = append(rows, []types.Value{int64(o.Node), o.Label, "its input has ended", nil, nil, nil})
-			continue
+		of, err := v.operator(sp, &m.Operators[i])
+		if err != nil {
+			return err
 		}
-		for st := range o.States {
-			n, bytes, err := sp.Measure(o, st)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, []types.Value{int64(o.Node), o.Label, o.States[st].Name, n, v.size(bytes), "`" + engine.StateTable(o, st) + "`"})
-		}
-		heads := int64(0)
-		for _, h := range o.Heads {
-			heads += int64(len(h))
-		}
-		if heads > 0 && len(o.States) == 0 {
-			rows = append(rows, []types.Value{int64(o.Node), o.Label, "of subtasks only", nil, v.size(heads), nil})
-		}
+		rows = append(rows, of...)
 	}
 	if err := v.section("Operators with state", s, rows, people); err != nil {
 		return err
@@ -217,6 +211,36 @@ func describe(v *view, sp *engine.Savepoint) error {
 	return v.section("Output prepared, and perhaps not committed yet", columnsOf("sink", "#checkpoint", "#parts", "#bytes"), rows, people)
 }
 
+// operator describes an operator, a row a state.
+func (v *view) operator(sp *engine.Savepoint, o *checkpoint.Operator) (rows [][]types.Value, err error) {
+	node := int64(o.Node)
+	if o.Ended {
+		return [][]types.Value{{node, o.Label, "its input has ended", nil, nil, nil}}, nil
+	}
+	for st := range o.States {
+		n, bytes, err := sp.Measure(o, st)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, []types.Value{node, o.Label, o.States[st].Name, n, v.size(bytes), "`" + engine.StateTable(o, st) + "`"})
+	}
+	if table := engine.TimerTable(o); table != "" {
+		name := engine.Timers
+		if wm, ok := engine.Watermark(o); ok && wm != vec.MinTime && wm != vec.MaxTime {
+			name += " at " + show.Time(wm)
+		}
+		rows = append(rows, []types.Value{node, o.Label, name, nil, nil, "`" + table + "`"})
+	}
+	heads := int64(0)
+	for _, h := range o.Heads {
+		heads += int64(len(h))
+	}
+	if heads > 0 && len(o.States) == 0 {
+		rows = append(rows, []types.Value{node, o.Label, "of subtasks only", nil, v.size(heads), nil})
+	}
+	return rows, nil
+}
+
 func (v *view) section(title string, s types.Schema, rows [][]types.Value, people bool) error {
 	if len(rows) == 0 {
 		return nil
@@ -236,7 +260,8 @@ func stateShowCommand() *cobra.Command {
 		Short: "Print the entries of an operator's state",
 		Long: `Print the entries of an operator's state as rows: the columns of the key, then those of the value.
 OPERATOR is a number that ls prints, or a part of a label; STATE a name that ls prints, by default
-the first. Accumulators of aggregates are bytes, printed in hexadecimal.`,
+the first; of operators with windows also timers: the windows and when they fire. Accumulators of
+aggregates are columns such as row_count, sum_price and max_price; bytes are hexadecimal text.`,
 		Args: cobra.RangeArgs(2, 3),
 		RunE: func(c *cobra.Command, args []string) error {
 			return s.look(c.Context(), args[0], output, func(sp *engine.Savepoint) (string, error) {
@@ -244,11 +269,15 @@ the first. Accumulators of aggregates are bytes, printed in hexadecimal.`,
 				if err != nil {
 					return "", err
 				}
-				st, err := engine.State(o, strings.Join(args[2:], ""))
-				if err != nil {
-					return "", err
+				table := engine.TimerTable(o)
+				if name := strings.Join(args[2:], ""); table == "" || name != engine.Timers {
+					st, err := engine.State(o, name)
+					if err != nil {
+						return "", err
+					}
+					table = engine.StateTable(o, st)
 				}
-				text := "SELECT * FROM `" + engine.StateTable(o, st) + "`"
+				text := "SELECT * FROM `" + table + "`"
 				if limit > 0 {
 					text += fmt.Sprintf(" LIMIT %d", limit)
 				}
@@ -287,8 +316,14 @@ func (s *settings) look(ctx context.Context, place, output string, text func(*en
 		return err
 	}
 	v := &view{output: output, quiet: true}
+	if output == outputParquet {
+		v.output = outputTable
+	}
 	if err := v.open(); err != nil {
 		return err
+	}
+	if output == outputParquet && v.screen != nil {
+		return fmt.Errorf("--output parquet writes a file to standard output, which is a terminal: redirect it, as in > state.parquet")
 	}
 	o.Stdout, o.Stderr = v.stdout, v.stderr
 	e := engine.New(o)
@@ -301,67 +336,139 @@ func (s *settings) look(ctx context.Context, place, output string, text func(*en
 	if err != nil {
 		return err
 	}
+	if output == outputParquet {
+		f := &parquetFile{out: v.stdout}
+		return f.close(e.Query(ctx, sp, query, engine.Handler{JobStarted: f.started, Rows: f.rows, Warn: v.warn}))
+	}
 	return e.Query(ctx, sp, query, engine.Handler{Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows,
 		JobEnded: v.ended, Warn: v.warn})
 }
 
+// parquetFile takes the rows of one SELECT.
+type parquetFile struct {
+	out io.Writer
+	w   *parquet.Writer
+	err error
+}
+
+func (f *parquetFile) started(j *engine.Run) {
+	switch {
+	case j.Select == nil:
+	case f.w != nil:
+		f.err = fmt.Errorf("--output parquet writes one file, so the text may have one SELECT")
+	default:
+		f.w, f.err = parquet.New(f.out, j.Select.Schema)
+	}
+}
+
+func (f *parquetFile) rows(_ *engine.Run, b *vec.Batch) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.w.Write(b)
+}
+
+// close ends the file of a query that ended with err.
+func (f *parquetFile) close(err error) error {
+	switch {
+	case f.err != nil:
+		return f.err
+	case err != nil:
+		return err
+	case f.w == nil:
+		return fmt.Errorf("--output parquet needs a SELECT")
+	}
+	return f.w.Close()
+}
+
+// editing is what the flags of state set say.
+type editing struct {
+	settings
+	sets             []string
+	where, out, from string
+	remove, add      bool
+}
+
+// edit checks the flags.
+func (s *editing) edit() (engine.Edit, error) {
+	set, err := pairs("set", s.sets)
+	x := engine.Edit{Set: set, Delete: s.remove, Where: s.where, Add: s.add || s.from != "", From: s.from}
+	switch {
+	case err != nil:
+	case s.out == "":
+		err = fmt.Errorf("say with --out where the new savepoint is to be")
+	case x.Add && x.Delete:
+		err = fmt.Errorf("entries are either added or deleted")
+	case x.Add && s.where != "":
+		err = fmt.Errorf("--where chooses among entries that are there; those that are added are given by --set and --from")
+	case x.Add:
+	case x.Delete == (len(set) > 0):
+		err = fmt.Errorf("say what to do with the entries: --set COLUMN=EXPRESSION, --delete, or --add")
+	case s.where == "":
+		err = fmt.Errorf("say with --where which entries are meant; --where TRUE means all")
+	}
+	return x, err
+}
+
 func stateSetCommand() *cobra.Command {
-	var s settings
-	var sets []string
-	var where, out string
-	var remove bool
+	var s editing
 	c := &cobra.Command{
 		Use:   "set PLACE OPERATOR [STATE] --set COLUMN=EXPRESSION --where CONDITION --out NEW_PLACE",
-		Short: "Change values of a state and write a new savepoint",
-		Long: `Change values of a state, or delete entries, and write the result as a new savepoint, from which
+		Short: "Change, add or delete entries of a state and write a new savepoint",
+		Long: `Change values of a state, add or delete entries, and write the result as a new savepoint, from which
 run --from starts. The old one stays as it is. Expressions and the condition are SQL over the
-columns that show prints; bytes are hexadecimal text. Keys cannot be changed, nor entries added.`,
+columns that show prints; bytes are hexadecimal text. The key of an entry stays what it is: delete
+the entry and add another one. What --add is not told begins as if no row had come.`,
+		Example: `  tidemark state set PLACE 1 --set 'row_count = row_count + 1' --where 'item = 3' --out fixed
+  tidemark state set PLACE 1 --delete --where 'item > 3' --out fixed
+  tidemark state set PLACE 1 --add --set item=7 --set row_count=2 --set max_price=99 --out fixed
+  tidemark state set PLACE 1 --from 'SELECT item + 100 AS item, row_count FROM ` + "`1/groups`" + `' --out fixed`,
 		Args: cobra.RangeArgs(2, 3),
-		RunE: func(c *cobra.Command, args []string) error {
-			o, err := s.engineOptions()
-			if err != nil {
-				return err
-			}
-			set, err := pairs("set", sets)
-			switch {
-			case err != nil:
-				return err
-			case out == "":
-				return fmt.Errorf("say with --out where the new savepoint is to be")
-			case remove == (len(set) > 0):
-				return fmt.Errorf("say what to do with the entries: --set COLUMN=EXPRESSION, or --delete")
-			case where == "":
-				return fmt.Errorf("say with --where which entries are meant; --where TRUE means all")
-			}
-			e := engine.New(o)
-			sp, err := e.OpenSavepoint(c.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			defer sp.Close()
-			x := engine.Edit{Set: set, Delete: remove, Where: where}
-			if x.Operator, err = sp.Operator(args[1]); err != nil {
-				return err
-			}
-			if x.State, err = engine.State(x.Operator, strings.Join(args[2:], "")); err != nil {
-				return err
-			}
-			n, at, err := e.Write(c.Context(), sp, x, out)
-			if err != nil {
-				return err
-			}
-			what := "changed"
-			if remove {
-				what = "deleted"
-			}
-			fmt.Printf("%s %s; the new savepoint is %s\n", show.Plural(int64(n), "entry", "entries"), what, at)
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return s.write(c.Context(), args) },
 	}
 	c.Flags().StringArrayVar(&s.set, "config", nil, "a setting, such as how an object store is reached (`key=value`)")
-	c.Flags().StringArrayVar(&sets, "set", nil, "the new value of a column: `COLUMN=EXPRESSION`")
-	c.Flags().BoolVar(&remove, "delete", false, "delete the entries")
-	c.Flags().StringVar(&where, "where", "", "which entries: a SQL `CONDITION`")
-	c.Flags().StringVar(&out, "out", "", "the `PLACE` of the new savepoint")
+	c.Flags().StringArrayVar(&s.sets, "set", nil, "the new value of a column: `COLUMN=EXPRESSION`")
+	c.Flags().BoolVar(&s.remove, "delete", false, "delete the entries")
+	c.Flags().BoolVar(&s.add, "add", false, "add an entry, whose columns --set gives")
+	c.Flags().StringVar(&s.from, "from", "", "add an entry for each row of a `QUERY`, which has columns of these names; --set is over its columns")
+	c.Flags().StringVar(&s.where, "where", "", "which entries: a SQL `CONDITION`")
+	c.Flags().StringVar(&s.out, "out", "", "the `PLACE` of the new savepoint")
 	return c
+}
+
+// write makes the changes.
+func (s *editing) write(ctx context.Context, args []string) error {
+	o, err := s.engineOptions()
+	if err != nil {
+		return err
+	}
+	x, err := s.edit()
+	if err != nil {
+		return err
+	}
+	e := engine.New(o)
+	sp, err := e.OpenSavepoint(ctx, args[0])
+	if err != nil {
+		return err
+	}
+	defer sp.Close()
+	if x.Operator, err = sp.Operator(args[1]); err != nil {
+		return err
+	}
+	if x.State, err = engine.State(x.Operator, strings.Join(args[2:], "")); err != nil {
+		return err
+	}
+	n, at, err := e.Write(ctx, sp, x, s.out)
+	if err != nil {
+		return err
+	}
+	what := "changed"
+	switch {
+	case x.Add:
+		what = "added"
+	case x.Delete:
+		what = "deleted"
+	}
+	fmt.Printf("%s %s; the new savepoint is %s\n", show.Plural(int64(n), "entry", "entries"), what, at)
+	return nil
 }

@@ -114,15 +114,28 @@ func TestStop_ThenLookPlanAndStart(t *testing.T) {
 	s.does(0, []string{"state", "ls", "tidemark-checkpoints"}, `\| checkpoint \|`, `\| savepoint +\| .* \| tidemark-checkpoints/flow.sql/savepoints/`)
 	s.does(0, []string{"state", "ls", at}, `^savepoint \d+ of job flow.sql`, `\| +1 \| GroupAggregate\(by item\) \| groups \| +5 \|`, "`1/groups`", `\| bids +\| rows +\| +\d+ \|`)
 	s.does(0, []string{"state", "ls", at, "-o", "json"}, `\{"operator":1,"label":"GroupAggregate\(by item\)","state":"groups","entries":5,`)
-	s.does(0, []string{"state", "show", at, "groupagg", "-o", "json", "-n", "1"}, `^\{"item":\d,"accumulators":"[0-9a-f]+"\}\n$`)
+	s.does(0, []string{"state", "show", at, "groupagg", "-o", "json", "-n", "1"}, `^\{"item":\d,"row_count":\d+,"count_price":\d+,"max_price":\d\}\n$`)
 	s.does(0, []string{"state", "query", at, "SELECT MIN(item), MAX(item), COUNT(*) FROM `1/groups`", "-o", "csv"}, `^1,5,5\n$`)
 	s.does(1, []string{"state", "query", at, "SELECT * FROM `1/rows`"}, "the states are `1/groups`")
 	s.does(1, []string{"state", "show", at, "9"}, `there is no operator "9"; there are 0 \(Source\(bids\)\), 1 \(GroupAggregate`)
 	s.does(0, []string{"state", "set", at, "1", "--delete", "--where", "item > 3", "--out", "fixed"}, `^2 entries deleted; the new savepoint is /.*/fixed\n$`)
 	s.does(1, []string{"state", "set", at, "1", "--set", "item=3", "--where", "TRUE", "--out", "other"}, `column 'item' is part of the key`)
+	s.does(1, []string{"state", "set", at, "1", "--add", "--delete", "--out", "other"}, `either added or deleted`)
+	s.does(1, []string{"state", "set", at, "1", "--add", "--set", "item=3", "--out", "other"}, `is there already \(item = 3\)`)
+	s.does(0, []string{"state", "set", "fixed", "1", "--set", "max_price=99", "--set", "row_count = 1000000", "--where", "item = 1", "--out", "richer"}, `^1 entry changed; the new savepoint is /.*/richer\n$`)
+	s.does(0, []string{"state", "set", "richer", "1", "--add", "--set", "item=70", "--set", "row_count=7", "--out", "more"}, `^1 entry added; the new savepoint is /.*/more\n$`)
+	s.does(0, []string{"state", "set", "more", "1", "--from", "SELECT item + 70 AS item, row_count FROM `1/groups` WHERE item < 3", "--out", "most"}, `^2 entries added; `)
+	s.does(0, []string{"state", "query", "most", "SELECT item, row_count > 9999, max_price FROM `1/groups` WHERE item = 1 OR item >= 70 ORDER BY item", "-o", "csv"},
+		`^1,true,99\n70,false,\n71,true,\n72,false,\n$`)
+	parquet := s.does(0, []string{"state", "show", "most", "1", "-o", "parquet"}, `^PAR1`)
+	if !strings.HasSuffix(parquet, "PAR1") || !strings.Contains(parquet, "max_price") {
+		t.Errorf("this is no Parquet file: %q", parquet)
+	}
+	s.does(1, []string{"state", "query", "most", "SHOW TABLES", "-o", "parquet"}, `--output parquet needs a SELECT`)
+	s.does(1, []string{"state", "ls", "most", "-o", "parquet"}, `--output cannot be 'parquet'; it is table, json or csv`)
 	s.does(1, []string{"state", "set", at, "1", "--delete", "--where", "TRUE", "--out", "fixed"}, `there is a savepoint at .* already`)
 	s.file("again.sql", flow)
-	s.prints(s.interrupted(syscall.SIGINT, "again.sql", "run", "--from", "fixed", "again.sql"), `^job again.sql starts from /.*/fixed`)
+	s.prints(s.interrupted(syscall.SIGINT, "again.sql", "run", "--from", "most", "again.sql"), `^job again.sql starts from /.*/most`)
 	s.prints(s.interrupted(syscall.SIGINT, "flow.sql", "run", "--fresh", "flow.sql"), `^job flow.sql starts afresh, as --fresh says; checkpoint \d+ is ignored\nflow.sql stopped`)
 }
 

@@ -219,7 +219,7 @@ func (t *colType) slice(dst, b []byte, rows, lo, hi int) (out, rest []byte, err 
 			if _, b, err = takeString(b); err != nil {
 				return nil, nil, err
 			}
-			if i == hi-1 {
+			if i == hi-1 && lo < hi {
 				dst = append(dst, from[:len(from)-len(b)]...)
 			}
 		}

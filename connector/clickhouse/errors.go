@@ -25,6 +25,12 @@ func (e *serverError) Error() string {
 	return fmt.Sprintf("%s (code %d)", e.msg, e.code)
 }
 
+// inView reports whether a materialized view failed: then the rows are in the table nevertheless, and
+// parts of the block under other tokens would come in again.
+func (e *serverError) inView() bool {
+	return strings.Contains(e.msg, "while pushing to view") && classes[e.code] != away
+}
+
 // class says what an error means for what was being done.
 type class uint8
 
@@ -80,6 +86,9 @@ func classOf(err error) class {
 }
 
 func classOfServer(e *serverError) class {
+	if e.inView() {
+		return hopeless
+	}
 	if e.code == 252 && strings.Contains(e.msg, "single INSERT block") {
 		return wide
 	}

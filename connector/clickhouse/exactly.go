@@ -110,8 +110,7 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 		return err
 	}
 	killpoint.Pass("commit/clickhouse-begun")
-	// A note comes long before the table forgets the first block since the one before.
-	noteEvery := int64(max(1, min(64, t.memory.blocks/4)))
+	noteEvery := t.noteEvery()
 	n, noted := int64(0), int64(0)
 	prefix := fmt.Sprintf("%s%s/%d/", c.s.prefix(), id.Lineage, id.Checkpoint)
 	for _, sealed := range cs {
@@ -140,6 +139,19 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 	return c.note(ctx, id.Lineage, mark{id.Checkpoint, allBlocks})
 }
 
+// mostPartitions is how many partitions an insert may touch, as servers have it by default.
+const mostPartitions = 100
+
+// noteEvery is after how many blocks what is in is noted: long before the table has forgotten the first
+// of them, of which it keeps a token a partition.
+func (t *table) noteEvery() int64 {
+	n := t.memory.blocks / 4
+	if t.parted {
+		n /= mostPartitions
+	}
+	return int64(max(1, min(64, n)))
+}
+
 // segment calls f with each block of a segment.
 func (c *committer) segment(ctx context.Context, sealed connector.Committable, f func([]byte) error) error {
 	file, err := c.s.cfg.Segments.Open(ctx, sealed)
@@ -156,6 +168,8 @@ func (c *committer) segment(ctx context.Context, sealed connector.Committable, f
 		switch {
 		case err == io.EOF:
 			return nil
+		case errors.Is(err, errSegment):
+			return fatal(err)
 		case err != nil:
 			return err
 		}
@@ -189,44 +203,55 @@ func (c *committer) known(ctx context.Context, t *table, lineage string) (mark, 
 		if err := c.makeProgress(ctx, t); err != nil {
 			return m, err
 		}
-		hosts := 1
-		if t.memory.shared {
-			hosts = len(c.s.c.hosts)
-		}
-		for h := range hosts {
-			found, err := c.ask(ctx, h, lineage)
-			if err != nil && (hosts == 1 || classOf(err) == hopeless) {
-				return m, err
-			}
-			if err == nil && (found.checkpoint > m.checkpoint || found.checkpoint == m.checkpoint && found.blocks > m.blocks) {
-				m = found
-			}
+		err := c.insist(ctx, func() (err error) {
+			m, err = c.ask(ctx, t, lineage)
+			return err
+		})
+		if err != nil {
+			return m, err
 		}
 	}
 	c.done[lineage] = m
 	return m, nil
 }
 
-func (c *committer) ask(ctx context.Context, host int, lineage string) (m mark, err error) {
-	m.checkpoint = -1
-	se := &session{c: c.s.c, at: host, stay: true}
-	defer se.close()
-	var rows [][]string
+// ask asks the hosts once. Of several, those that are away are left out: what they know the tokens tell.
+func (c *committer) ask(ctx context.Context, t *table, lineage string) (mark, error) {
+	m := mark{checkpoint: -1}
+	hosts, answers := 1, 0
+	if t.memory.shared {
+		hosts = len(c.s.c.hosts)
+	}
 	sql := "SELECT toString(checkpoint), toString(blocks) FROM " + c.progress + " WHERE " + c.who(lineage) + " ORDER BY (checkpoint, blocks) DESC LIMIT 1"
-	err = c.insist(ctx, func() (err error) {
-		rows, err = se.query(ctx, sql)
-		if c := classOf(err); err != nil && len(se.c.hosts) > 1 && c == hopeless {
-			rows, err = nil, nil // the table is not on that host
+	var failed error
+	for h := range hosts {
+		se := &session{c: c.s.c, at: h, stay: true}
+		rows, err := se.query(ctx, sql)
+		se.close()
+		var no *serverError
+		if hosts > 1 && errors.As(err, &no) && no.code == 60 {
+			rows, err = nil, nil // that host has not made the table yet
 		}
-		return err
-	})
-	if err != nil || len(rows) == 0 {
-		return m, err
+		if err != nil {
+			failed = err
+			continue
+		}
+		answers++
+		for _, r := range rows {
+			n, err1 := strconv.ParseInt(r[0], 10, 64)
+			blocks, err2 := strconv.ParseInt(r[1], 10, 64)
+			if err := errors.Join(err1, err2); err != nil {
+				return m, err
+			}
+			if n > m.checkpoint || n == m.checkpoint && blocks > m.blocks {
+				m = mark{n, blocks}
+			}
+		}
 	}
-	if m.checkpoint, err = strconv.ParseInt(rows[0][0], 10, 64); err == nil {
-		m.blocks, err = strconv.ParseInt(rows[0][1], 10, 64)
+	if answers > 0 {
+		failed = nil
 	}
-	return m, err
+	return m, failed
 }
 
 func (c *committer) who(lineage string) string {

@@ -81,6 +81,8 @@ func (in *inserter) insist(ctx context.Context, b []byte, token string) error {
 		}
 		var se *serverError
 		switch c := classOf(err); {
+		case errors.As(err, &se) && se.inView():
+			return fatalf("%w; the rows are in the table and not in that view: write it so that it takes all rows (toUInt8OrNull instead of toUInt8), or drop it", err)
 		case c == refused || c == wide:
 			return err
 		case in.once && c == away && ctx.Err() == nil && (!errors.As(err, &se) || se.code == 319 || se.code == 209 || se.code == 210 || se.code == 159):

@@ -18,6 +18,7 @@ type table struct {
 	database, name string
 	engine, full   string // the engine, and with its parameters and settings
 	sorting        []string
+	parted         bool // an insert may make several parts
 	cols           []tableColumn
 	zone           *time.Location  // the server's
 	settings       map[string]bool // those of ours that the server knows
@@ -58,7 +59,7 @@ var wanted = []setting{
 // look describes the table.
 func (s *session) look(ctx context.Context) (*table, error) {
 	where := "database = " + literal(s.c.database) + " AND "
-	found, err := s.query(ctx, "SELECT engine, engine_full, sorting_key, timezone() FROM system.tables WHERE "+where+"name = "+literal(s.c.table))
+	found, err := s.query(ctx, "SELECT engine, engine_full, sorting_key, timezone(), partition_key FROM system.tables WHERE "+where+"name = "+literal(s.c.table))
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +94,14 @@ func (s *session) look(ctx context.Context) (*table, error) {
 	for _, k := range known {
 		t.settings[k[0]] = true
 	}
+	t.parted = found[0][4] != "" || t.engine == "Distributed"
 	t.memory, err = s.remembers(ctx, t)
 	return t, err
 }
 
 // memory is how a table tells that a block was inserted before.
 type memory struct {
-	blocks  int           // of how many blocks it keeps the tokens; 0: of none
+	blocks  int           // of how many inserts it keeps the tokens, one a partition; 0: of none
 	span    time.Duration // for how long; 0: while there are not more
 	shared  bool          // all hosts have the same rows
 	engine  string        // that keeps them
@@ -214,7 +216,7 @@ var engineSetting = regexp.MustCompile(`\b(\w+_deduplication_window(?:_seconds)?
 
 // words says how a repeat of a block is told.
 func (m *memory) words() string {
-	s := fmt.Sprintf("%s, which knows the last %d blocks", m.engine, m.blocks)
+	s := fmt.Sprintf("%s, which knows the tokens of the last %d parts", m.engine, m.blocks)
 	if m.span > 0 {
 		s += " for " + shortDuration(m.span)
 	}

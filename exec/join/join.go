@@ -10,10 +10,13 @@
 //
 // In batch mode only final rows are emitted: the padded ones wait until Finish.
 //
-// State, a side: each different row with the number of its copies and, on outer sides, of its
-// matches; and each key with the list of its rows (side.go). A row that has not been written for the
-// side's TTL is as if it had never come; as in Flink its results stay as they are, and a match counts
-// as writing to a row of an outer side.
+// State, a side: a state.Bag of each different row with the number of its copies and, on outer sides,
+// of its matches. A row that has not been written for the side's TTL is as if it had never come; as in
+// Flink its results stay as they are, and a match counts as writing to a row of an outer side.
+//
+// Rows leave memory when it is short. Those of the keys of a batch are then read before it is joined;
+// keys with so many rows that they do not fit are read in parts, and each part is joined and leaves
+// again before the next (rest).
 package join
 
 import (
@@ -41,6 +44,7 @@ type Join struct {
 	recs    []uint32
 	keyRecs []uint32
 	others  []uint32 // records of the keys on the other side, then their first rows; 0 for none
+	more    []bool   // others has not all rows of the key; nil: it has
 	skip    []bool   // not joined: retraction of nothing, or NULL in the key
 	touched []int32  // ranks at which a record came first in the batch
 
@@ -83,6 +87,7 @@ func (o *Join) Open(c *op.Context, out op.Output) (err error) {
 	o.mem = c.Budget.NewMemory()
 	for i := range o.sides {
 		s := &o.sides[i]
+		s.since = vec.MinTime
 		if s.ttlMs = [...]int64{o.n.LeftTTLMs, o.n.RightTTLMs}[i]; c.BatchMode {
 			s.ttlMs = 0
 		}
@@ -91,6 +96,9 @@ func (o *Join) Open(c *op.Context, out op.Output) (err error) {
 			keys[k] = o.in[i].Fields[col].Type.WithoutAttr().AsNullable()
 		}
 		s.open(o.mem, o.in[i], keys, c.Saves)
+		if c.Saves {
+			s.bag.Spill(o.keeper(i), c.Spill)
+		}
 	}
 	return nil
 }
@@ -119,7 +127,7 @@ func (o *Join) Process(in int, b *vec.Batch) error {
 
 func (o *Join) count() {
 	o.ctx.Counters.StateBytes.Store(o.mem.Bytes())
-	o.ctx.Counters.StateEntries.Store(int64(o.sides[0].rows.Len() + o.sides[1].rows.Len()))
+	o.ctx.Counters.StateEntries.Store(int64(o.sides[0].len() + o.sides[1].len()))
 }
 
 // lookup finds the records of the rows of b and of their keys on both sides, adding those of the
@@ -148,9 +156,8 @@ func (o *Join) lookup(own, other *side, b *vec.Batch) {
 	own.keyEnc.Encode(own.keyCols, o.rows, nil)
 	own.rowEnc.Encode(b.Cols[:own.cols], o.rows, nil)
 	if !nulls {
-		own.byKey.Upsert(own.keyEnc, nil, o.keyRecs)
-		other.byKey.Find(own.keyEnc, nil, o.others)
-		own.rows.Upsert(own.rowEnc, nil, o.recs)
+		own.bag.Upsert(own.keyEnc, own.rowEnc, nil, o.keyRecs, o.recs)
+		o.more = other.bag.Find(own.keyEnc, nil, o.others)
 		return
 	}
 	for k := range o.rows {
@@ -160,12 +167,18 @@ func (o *Join) lookup(own, other *side, b *vec.Batch) {
 	}
 	// Records of the picked ones first, then each to its rank, from the end.
 	m := len(o.picks)
-	own.byKey.Upsert(own.keyEnc, o.picks, o.keyRecs[:m])
-	other.byKey.Find(own.keyEnc, o.picks, o.others[:m])
-	own.rows.Upsert(own.rowEnc, o.picks, o.recs[:m])
+	own.bag.Upsert(own.keyEnc, own.rowEnc, o.picks, o.keyRecs[:m], o.recs[:m])
+	more := other.bag.Find(own.keyEnc, o.picks, o.others[:m])
+	o.more = nil
+	if more != nil {
+		o.more = append(o.more, make([]bool, n)...)
+	}
 	for j := m - 1; j >= 0; j-- {
 		k := o.picks[j]
 		o.keyRecs[k], o.others[k], o.recs[k] = o.keyRecs[j], o.others[j], o.recs[j]
+		if more != nil {
+			o.more[k] = more[j]
+		}
 	}
 }
 
@@ -235,15 +248,12 @@ func (o *Join) settle(own *side) {
 		switch {
 		case own.row(rec)[countAt] > 0:
 			if fresh {
-				own.link(o.keyRecs[k], rec)
-				if own.ttlMs > 0 {
-					*own.word(rec, keyAt) = uint64(o.keyRecs[k])
-				}
+				own.bag.Link(o.keyRecs[k], rec)
 			}
 			o.touch(own, rec)
 			continue
 		case !fresh:
-			own.unlink(o.keyRecs[k], rec)
+			own.bag.Unlink(o.keyRecs[k], rec)
 		}
 		own.rows.Delete(rec)
 		gone = true
@@ -253,8 +263,8 @@ func (o *Join) settle(own *side) {
 	}
 	for _, k := range o.touched {
 		key := o.keyRecs[k]
-		if state.Live(own.byKey.At(key)) && own.key(key)[sizeAt] == 0 {
-			own.byKey.Delete(key)
+		if state.Live(own.bag.Keys.At(key)) && own.bag.Size(key) == 0 {
+			own.bag.Keys.Delete(key)
 		}
 	}
 }
@@ -288,18 +298,27 @@ func (o *Join) padRest(in int) error {
 		if len(got) == 0 {
 			break
 		}
-		for _, rec := range got {
-			w := s.row(rec)
-			if w[matchAt] > 0 {
-				continue
-			}
-			for range w[countAt] {
-				// The rows of side in are the other ones of the side that ended with none.
-				o.made.add(false, 0, rec, otherPadded)
-				if len(o.made.pos) >= vec.BatchRows {
-					if err := o.emit(1-in, nil); err != nil {
-						return err
-					}
+		if err := o.padUnmatched(in, got); err != nil {
+			return err
+		}
+	}
+	return s.bag.EachCold(func(recs []uint32) error { return o.padUnmatched(in, recs) })
+}
+
+// padUnmatched emits those of the rows recs of side in that never matched.
+func (o *Join) padUnmatched(in int, recs []uint32) error {
+	s := &o.sides[in]
+	for _, rec := range recs {
+		w := s.row(rec)
+		if w[matchAt] > 0 {
+			continue
+		}
+		for range w[countAt] {
+			// The rows of side in are the other ones of the side that ended with none.
+			o.made.add(false, 0, rec, otherPadded)
+			if len(o.made.pos) >= vec.BatchRows {
+				if err := o.emit(1-in, nil); err != nil {
+					return err
 				}
 			}
 		}

@@ -59,11 +59,11 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 	// Keys become the first of their rows in a pass of its own, whose cache misses overlap.
 	for k, key := range o.others {
 		if key != 0 && !o.skip[k] {
-			o.others[k] = other.head(key)
+			o.others[k] = other.bag.Head(key)
 		}
 	}
 	if o.filter == nil && !own.outer && !other.outer {
-		return o.joinInner(other, in, b)
+		return o.joinInner(own, other, in, b)
 	}
 	o.pairs.reset()
 	o.made.reset()
@@ -72,7 +72,11 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 		if o.skip[k] {
 			continue
 		}
-		for rec := o.others[k]; rec != 0; rec = other.next(rec) {
+		more := o.more != nil && o.more[k]
+		if more {
+			o.others[k] = other.bag.HeadOf(own.keyEnc, k)
+		}
+		for rec := o.others[k]; rec != 0; rec = other.bag.Next(rec) {
 			if other.expired(rec, o.now) {
 				continue
 			}
@@ -81,6 +85,11 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 				if err := o.judgePairs(own, other, in, b); err != nil {
 					return err
 				}
+			}
+		}
+		if more {
+			if err := o.rest(own, other, in, b, k); err != nil {
+				return err
 			}
 		}
 		if own.outer {
@@ -93,15 +102,42 @@ func (o *Join) join(own, other *side, in int, b *vec.Batch) error {
 	return o.emit(in, b)
 }
 
+// rest joins row k with the rows of its key that are in the store only, after those in memory. They
+// leave again when they are joined, so nothing may point to them then.
+func (o *Join) rest(own, other *side, in int, b *vec.Batch, k int) error {
+	r := o.rows[k]
+	return other.bag.Rest(own.keyEnc, k, func(recs []uint32) error {
+		for _, rec := range recs {
+			if other.expired(rec, o.now) {
+				continue
+			}
+			o.pairs.add(r, int32(k), rec)
+			if len(o.pairs.pos) >= chunk {
+				if err := o.judgePairs(own, other, in, b); err != nil {
+					return err
+				}
+			}
+		}
+		if err := o.judgePairs(own, other, in, b); err != nil {
+			return err
+		}
+		return o.emit(in, b)
+	})
+}
+
 // joinInner is join where every pair is a result and nothing is counted.
-func (o *Join) joinInner(other *side, in int, b *vec.Batch) error {
+func (o *Join) joinInner(own, other *side, in int, b *vec.Batch) error {
 	o.made.reset()
 	for k, r := range o.rows {
 		rec := o.others[k]
-		if o.skip[k] || rec == 0 {
+		if o.skip[k] || rec == 0 && o.more == nil {
 			continue
 		}
 		retract := b.Kinds != nil && b.Kinds[r].Retracts()
+		more := o.more != nil && o.more[k]
+		if more {
+			rec = other.bag.HeadOf(own.keyEnc, k)
+		}
 		for rec != 0 {
 			w := other.row(rec)
 			if other.expired(rec, o.now) {
@@ -118,8 +154,29 @@ func (o *Join) joinInner(other *side, in int, b *vec.Batch) error {
 			}
 			rec = uint32(w[linkAt] >> 32)
 		}
+		if more {
+			if err := o.restInner(own, other, in, b, k, retract); err != nil {
+				return err
+			}
+		}
 	}
 	return o.emit(in, b)
+}
+
+// restInner is rest for joinInner.
+func (o *Join) restInner(own, other *side, in int, b *vec.Batch, k int, retract bool) error {
+	r := o.rows[k]
+	return other.bag.Rest(own.keyEnc, k, func(recs []uint32) error {
+		for _, rec := range recs {
+			if other.expired(rec, o.now) {
+				continue
+			}
+			if err := o.repeat(other.row(rec)[countAt], in, b, retract, r, rec, joined); err != nil {
+				return err
+			}
+		}
+		return o.emit(in, b)
+	})
 }
 
 // judgePairs turns the pairs that meet the condition into results.

@@ -1,10 +1,8 @@
 package join
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/state"
@@ -12,19 +10,22 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-const saveVersion = 1
+const saveVersion = 2
 
 // States implements op.Stateful: the rows of the left side, then those of the right one. An entry is
 // a row, so that the rows of a join key stand together:
 //
 //	key    the join key, then the row (each state.Table.AppendKey)
-//	value  in the form of state.AppendValue: copies; on outer sides matches; with a TTL the time of
-//	       the last write (BIGINT each)
+//	value  in the form of state.AppendValue: copies; on outer sides matches; the time of the last
+//	       write (BIGINT each)
+//
+// The last is 0 where there is no TTL, so that one may come and go: see since.
 func (o *Join) States() []state.Spec {
 	var out []state.Spec
 	for i := range o.sides {
 		s := &o.sides[i]
-		sp := state.Spec{Name: [...]string{"left rows", "right rows"}[i], Version: saveVersion}
+		sp := state.Spec{Name: [...]string{"left rows", "right rows"}[i], Version: saveVersion, KeyParts: []state.KeyPart{
+			{Columns: len(s.keys), Form: state.KeyTable}, {Columns: s.cols, Form: state.KeyTable}}}
 		for _, k := range s.keys {
 			f := o.in[i].Fields[k]
 			sp.Key = append(sp.Key, types.Field{Name: f.Name, Type: f.Type.WithoutAttr().AsNullable()})
@@ -42,39 +43,29 @@ func (o *Join) States() []state.Spec {
 
 // savedWords names what is saved of a record of side i.
 func (o *Join) savedWords(i int) []string {
-	words := []string{"copies"}
 	if o.sides[i].outer {
-		words = append(words, "matches")
+		return []string{"copies", "matches", "last use"}
 	}
-	if [...]int64{o.n.LeftTTLMs, o.n.RightTTLMs}[i] > 0 {
-		words = append(words, "last use")
-	}
-	return words
+	return []string{"copies", "last use"}
 }
 
-// codec is the state.Codec of a side: the words at of a record; -1 is one that this run has no use
-// for.
+// codec is the state.Codec of a side.
 type codec struct {
-	s    *side
-	at   []int
-	part []byte
+	s  *side
+	at []int // the words that are saved; -1 is one that this run has no use for
 }
 
-func (o *Join) codec(i int) *codec {
-	c := &codec{s: &o.sides[i]}
-	for _, name := range o.savedWords(i) {
-		switch {
-		case name == "copies":
-			c.at = append(c.at, countAt)
-		case name == "matches":
-			c.at = append(c.at, matchAt)
-		case c.s.ttlMs > 0:
-			c.at = append(c.at, usedAt)
-		default:
-			c.at = append(c.at, -1)
-		}
+func (o *Join) keeper(i int) *state.Keeper {
+	c := &codec{s: &o.sides[i], at: []int{countAt}}
+	if c.s.outer {
+		c.at = append(c.at, matchAt)
 	}
-	return c
+	if c.s.ttlMs > 0 {
+		c.at = append(c.at, usedAt)
+	} else {
+		c.at = append(c.at, -1)
+	}
+	return &state.Keeper{State: i, MaxParallelism: o.ctx.MaxParallelism, Check: o.ctx.CheckGroup, Codec: c}
 }
 
 // AppendValue implements state.Codec.
@@ -104,6 +95,10 @@ func (c *codec) LoadValue(rec uint32, b []byte) error {
 	if c.s.row(rec)[countAt] == 0 {
 		return errSaved
 	}
+	if c.s.ttlMs > 0 {
+		used := c.s.word(rec, usedAt)
+		*used = uint64(max(int64(*used), c.s.since))
+	}
 	return nil
 }
 
@@ -119,10 +114,7 @@ func (o *Join) touch(s *side, rec uint32) {
 func (o *Join) Freeze(d *state.Delta) error {
 	d.Grow(o.Dirty())
 	for i := range o.sides {
-		s := &o.sides[i]
-		k := state.Keeper{State: i, MaxParallelism: o.ctx.MaxParallelism, Check: o.ctx.CheckGroup,
-			Codec: o.codec(i)}
-		k.Freeze(s.rows, d)
+		o.keeper(i).Freeze(o.sides[i].rows, d)
 	}
 	return nil
 }
@@ -136,68 +128,62 @@ func (o *Join) Dirty() int {
 	return n
 }
 
-// Head implements op.Stateful: the last stamp (8 bytes, little endian), and whether there was one.
+// headSize is that of a Head: the last stamp (8 bytes, little endian) and whether there was one (1 byte);
+// for each side since when it has a TTL (8 bytes), vec.MaxTime where it has none.
+const headSize = 9 + 2*8
+
+// Head implements op.Stateful.
 func (o *Join) Head(dst []byte) ([]byte, error) {
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(o.stamp))
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, uint64(o.stamp))
 	if o.stamped {
-		return append(dst, 1), nil
+		dst = append(dst, 1)
+	} else {
+		dst = append(dst, 0)
 	}
-	return append(dst, 0), nil
+	for i := range o.sides {
+		since := o.sides[i].since
+		if o.sides[i].ttlMs == 0 {
+			since = vec.MaxTime
+		}
+		dst = le.AppendUint64(dst, uint64(since))
+	}
+	return dst, nil
 }
 
 // Restore implements op.Stateful.
 func (o *Join) Restore(saved state.Saved, heads [][]byte) error {
-	for i := range o.sides {
-		s := &o.sides[i]
-		c := o.codec(i)
-		if err := saved.Scan(i, func(_ int, key, value []byte) error {
-			if err := s.load(c, key, value); err != nil {
-				return fmt.Errorf("entry %x: %w", key, err)
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		s.swept = s.rows.Len()
-	}
+	le := binary.LittleEndian
 	o.stamp = vec.MinTime
 	for i, h := range heads {
-		if len(h) != 9 {
+		if len(h) != headSize {
 			return errSaved
+		}
+		for i := range o.sides {
+			s := &o.sides[i]
+			since := int64(le.Uint64(h[9+8*i:]))
+			if s.ttlMs > 0 && since == vec.MaxTime {
+				since = o.ctx.Now() // rows were kept without a TTL, and are as if they had come now
+			}
+			if s.ttlMs > 0 {
+				s.since = max(s.since, since)
+			}
 		}
 		if len(heads) == o.ctx.Parallelism && i != o.ctx.Subtask {
 			continue
 		}
 		// Stamps never decrease; where the subtasks are others, those of all before count.
-		o.stamp = max(o.stamp, int64(binary.LittleEndian.Uint64(h)))
+		o.stamp = max(o.stamp, int64(le.Uint64(h)))
 		o.stamped = o.stamped || h[8] != 0
 	}
+	for i := range o.sides {
+		s := &o.sides[i]
+		if err := s.bag.Restore(o.keeper(i), saved); err != nil {
+			return err
+		}
+		s.swept = s.len()
+	}
 	o.count()
-	return nil
-}
-
-// load adds a saved row. Rows of a key come to stand in another order than before.
-func (s *side) load(c *codec, key, value []byte) error {
-	kr, rest, err := s.byKey.UpsertKey(key, 0)
-	if err != nil {
-		return err
-	}
-	rec, left, err := s.rows.UpsertKey(rest, 0)
-	if err != nil {
-		return err
-	}
-	c.part, _ = s.rows.AppendPart(c.part[:0], rec, s.keys)
-	if len(left) > 0 || s.row(rec)[countAt] != 0 || !bytes.Equal(c.part, key[:len(key)-len(rest)]) {
-		return errSaved
-	}
-	if err := c.LoadValue(rec, value); err != nil {
-		return err
-	}
-	s.link(kr, rec)
-	if s.ttlMs > 0 {
-		*s.word(rec, keyAt) = uint64(kr)
-	}
-	s.rows.Saved(rec)
 	return nil
 }
 

@@ -39,8 +39,9 @@ func TestTTL(t *testing.T) {
 	}
 	want := []string{"+I 1 a 0 NULL NULL NULL", "+I 2 b 0 NULL NULL NULL", "-D 1 a 0 NULL NULL NULL", "+I 1 a 0 0 1 x",
 		"+I 1 a 0 0 1 y", "+I 1 c 0 0 1 y", "-D 1 c 0 NULL NULL NULL", "+I 1 a 0 NULL NULL NULL"}
-	for _, every := range []int{0, 2, 3} {
-		c := restarted(n, every, every)
+	for _, every := range []int{0, 2, 3, -2, -3} {
+		c := restarted(n, max(every, -every), max(every, -every))
+		c.Spills = every < 0
 		rows, books := driveOp(t, c, changes, 1, false)
 		var got []string
 		for _, x := range rows {
@@ -75,8 +76,63 @@ func TestTTL_Restarts(t *testing.T) {
 			if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
 				t.Errorf("seed %d, size %d, %d starts:\n got %q\nwant %q", seed, size, c.Starts, got, want)
 			}
+			c = restarted(n, int(seed), 8)
+			c.Spills = true
+			again, _ = driveOp(t, c, changes, size, false)
+			if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
+				t.Errorf("seed %d, size %d, %d starts, spilled:\n got %q\nwant %q", seed, size, c.Starts, got, want)
+			}
 		}
 	}
+}
+
+// TestTTL_Switched: a TTL may be switched on and off between two starts; rows that were kept without
+// one count as written when it was switched on.
+func TestTTL_Switched(t *testing.T) {
+	const add, del = types.Insert, types.Delete
+	for _, spills := range []bool{false, true} {
+		ttl := []int64{0, 100, 100, 0, 100}
+		c := &exectest.Cluster{Spills: spills}
+		c.Make = func() (op.Operator, error) {
+			return newJoin(&plan.Join{Kind: plan.InnerJoin, LeftKeys: []int{0}, RightKeys: []int{1}, LeftTTLMs: ttl[c.Starts]})
+		}
+		s := &scripted{Cluster: c, restart: map[int]bool{2: true, 4: true, 5: true, 7: true}}
+		rows, _ := driveOp(t, s, []change{
+			left(0, add, 1, "a"), left(0, add, 2, "b"),
+			right(500, add, 1, "x"), left(550, add, 3, "c"), // on since 500
+			right(590, add, 2, "y"),                             // restarted: b counts until 600
+			right(610, add, 3, "z"), right(620, add, 2, "late"), // off again before; a and b were swept or not
+			right(900, add, 3, "w"), // on since 900: c counts until 1000
+			right(990, add, 3, "v"), right(1010, add, 3, "late"),
+		}, 1, false)
+		var got []string
+		for _, x := range rows {
+			if !strings.Contains(x.Text, " b ") || x.Stamp < 6 {
+				got = append(got, x.Kind.String()+" "+x.Text)
+			}
+		}
+		want := []string{"+I 1 a 0 0 1 x", "+I 2 b 0 0 2 y", "+I 3 c 0 0 3 z", "+I 3 c 0 0 3 w", "+I 3 c 0 0 3 v"}
+		if !slices.Equal(got, want) || c.Starts != 5 {
+			t.Errorf("spills %v, %d starts: got\n%s\nwant\n%s", spills, c.Starts, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// scripted is a cluster that is restarted before the batches of the given numbers.
+type scripted struct {
+	*exectest.Cluster
+	restart map[int]bool
+	n       int
+}
+
+func (s *scripted) Process(in int, b *vec.Batch) error {
+	if s.restart[s.n] {
+		if err := s.Restart(); err != nil {
+			return err
+		}
+	}
+	s.n++
+	return s.Cluster.Process(in, b)
 }
 
 // TestTTL_Sweep: rows of ever new keys do not pile up.

@@ -8,48 +8,40 @@ import (
 
 // Words of a record of side.rows, after the row itself.
 const (
-	countAt = iota // how often the row is there
+	linkAt  = iota // the Bag's: next<<32 | previous among the rows of the same key, 0 for none
+	countAt        // how often the row is there
 	// matchAt is the number of rows of the other side that the row has matched, copies counted;
 	// kept for outer sides only.
 	matchAt
-	linkAt // neighbours among the rows of the same key: next<<32 | previous, 0 for none
 	rowWords
+	// usedAt follows where the side has a TTL: when the record was written last, processing time.
+	usedAt = rowWords
 )
 
-// Words that follow where the side has a TTL.
-const (
-	usedAt = rowWords + iota // when the record was written last, processing time
-	keyAt                    // record of the key
-	ttlWords
-)
-
-// Words of a record of side.keys, after the key.
-const (
-	endsAt = iota // first<<32 | last row of the key
-	sizeAt        // number of different rows
-	keyWords
-)
-
-// side is what a join remembers of one input: every row once with the number of its copies, and
-// the rows of each join key as a list in the order they came.
+// side is what a join remembers of one input: every row once with the number of its copies, under
+// its join key.
 type side struct {
 	outer bool // rows without a match are shown, padded with NULLs
 	keys  []int
 	cols  int
 	ttlMs int64 // 0: rows are kept for ever
 
-	rows   *state.Table // by the whole row
-	byKey  *state.Table // by the join key
+	bag    *state.Bag
+	rows   *state.Table // of bag
 	rowEnc *state.Encoder
 	keyEnc *state.Encoder
-	// rowBase and keyBase are where the owner's words start in the records.
-	rowBase, keyBase int
+	// rowBase is where the words start in a record of rows.
+	rowBase int
 
 	keyCols []*vec.Vec
 
-	// The sweep for expired rows: where it is, and how many rows there were after it last.
+	// The sweep for expired rows: where it is in memory and in the store, and how many rows there were
+	// after it last.
 	sweep state.Cursor
+	cold  state.SweepCursor
 	swept int
+	// since is when rows of which it is not known were used last: when the TTL was switched on.
+	since int64
 }
 
 func (s *side) open(mem *state.Memory, in types.Schema, keyTypes []types.Type, tracked bool) {
@@ -58,79 +50,31 @@ func (s *side) open(mem *state.Memory, in types.Schema, keyTypes []types.Type, t
 		// A column may hold NULLs that its type does not know of.
 		all[i] = f.Type.WithoutAttr().AsNullable()
 	}
-	rl, kl := state.NewLayout(all, false), state.NewLayout(keyTypes, false)
-	words := rowWords
+	words := []uint64{0, 0}
 	if s.ttlMs > 0 {
-		words = ttlWords
+		words = append(words, 0)
 	}
-	s.rows = state.NewTable(mem, rl, make([]uint64, words))
+	s.bag = state.NewBag(mem, all, s.keys, keyTypes, words, s.ttlMs > 0)
+	s.rows = s.bag.Rows
 	if tracked {
-		s.rows.TrackOwned(func(dst []byte, rec uint32) ([]byte, uint32) {
-			return s.rows.AppendPart(dst, rec, s.keys)
-		})
+		s.bag.Track()
 	}
-	s.byKey = state.NewTable(mem, kl, make([]uint64, keyWords))
-	s.rowEnc, s.keyEnc = state.NewEncoder(rl), state.NewEncoder(kl)
-	s.rowBase, s.keyBase = s.rows.Base(), s.byKey.Base()
+	s.rowEnc, s.keyEnc = state.NewEncoder(s.rows.Layout()), state.NewEncoder(s.bag.Keys.Layout())
+	s.rowBase = s.rows.Base()
 	s.keyCols = make([]*vec.Vec, len(s.keys))
 }
 
 func (s *side) release() {
-	if s.rows != nil {
-		s.rows.Release()
-		s.byKey.Release()
+	if s.bag != nil {
+		s.bag.Release()
 	}
 }
 
-// row returns the owner's words of a row's record.
+// row returns the words of a row's record.
 func (s *side) row(rec uint32) []uint64 {
 	p := int(rec&state.ChunkMask) + s.rowBase
 	return s.rows.Chunks[rec>>state.ChunkBits][p : p+rowWords : p+rowWords]
 }
 
-// key returns the owner's words of a key's record.
-func (s *side) key(rec uint32) []uint64 {
-	p := int(rec&state.ChunkMask) + s.keyBase
-	return s.byKey.Chunks[rec>>state.ChunkBits][p : p+keyWords : p+keyWords]
-}
-
-// head is the first row of a key.
-func (s *side) head(key uint32) uint32 { return uint32(s.key(key)[endsAt] >> 32) }
-
-// next is the row after rec in the list of their key.
-func (s *side) next(rec uint32) uint32 { return uint32(s.row(rec)[linkAt] >> 32) }
-
-// link appends a row to the list of its key.
-func (s *side) link(key, rec uint32) {
-	k := s.key(key)
-	last := uint32(k[endsAt])
-	s.row(rec)[linkAt] = uint64(last)
-	if last == 0 {
-		k[endsAt] = uint64(rec) << 32
-	} else {
-		w := s.row(last)
-		w[linkAt] = w[linkAt]&0xFFFFFFFF | uint64(rec)<<32
-	}
-	k[endsAt] = k[endsAt]&^0xFFFFFFFF | uint64(rec)
-	k[sizeAt]++
-}
-
-// unlink takes a row out of the list of its key.
-func (s *side) unlink(key, rec uint32) {
-	k := s.key(key)
-	w := s.row(rec)[linkAt]
-	next, prev := uint32(w>>32), uint32(w)
-	if prev == 0 {
-		k[endsAt] = k[endsAt]&0xFFFFFFFF | uint64(next)<<32
-	} else {
-		p := s.row(prev)
-		p[linkAt] = p[linkAt]&0xFFFFFFFF | uint64(next)<<32
-	}
-	if next == 0 {
-		k[endsAt] = k[endsAt]&^0xFFFFFFFF | uint64(prev)
-	} else {
-		n := s.row(next)
-		n[linkAt] = n[linkAt]&^0xFFFFFFFF | uint64(prev)
-	}
-	k[sizeAt]--
-}
+// len is about the number of different rows.
+func (s *side) len() int { return s.rows.Len() + s.bag.Cold() }

@@ -1,6 +1,10 @@
 package join
 
-import "github.com/tidemark-stream/tidemark/state"
+import (
+	"encoding/binary"
+
+	"github.com/tidemark-stream/tidemark/state"
+)
 
 // word returns a word of a row's record beyond rowWords.
 func (s *side) word(rec uint32, at int) *uint64 {
@@ -42,7 +46,8 @@ func (o *Join) expire() {
 		if s.ttlMs == 0 {
 			continue
 		}
-		for look := max(len(o.ids), 2*(s.rows.Len()-s.swept)); look > 0; look -= len(o.ids) {
+		came := max(len(o.ids), 2*(s.len()-s.swept))
+		for look := came; look > 0; look -= len(o.ids) {
 			ids := s.rows.Scan(&s.sweep, o.ids[:])
 			if len(ids) == 0 {
 				s.sweep = state.Cursor{}
@@ -54,16 +59,23 @@ func (o *Join) expire() {
 				}
 			}
 		}
-		s.swept = s.rows.Len()
+		s.bag.ExpireCold(&s.cold, came, func(value []byte) bool {
+			if len(value) < 8 {
+				return false // damaged: found out when it is used
+			}
+			used := int64(binary.LittleEndian.Uint64(value[len(value)-8:])) // the last of savedWords
+			return max(used, s.since)+s.ttlMs <= o.now
+		})
+		s.swept = s.len()
 	}
 }
 
 // forget removes a row, and its key with the last one.
 func (s *side) forget(rec uint32) {
-	key := uint32(*s.word(rec, keyAt))
-	s.unlink(key, rec)
+	key := s.bag.KeyOf(rec)
+	s.bag.Unlink(key, rec)
 	s.rows.Delete(rec)
-	if s.key(key)[sizeAt] == 0 {
-		s.byKey.Delete(key)
+	if s.bag.Size(key) == 0 {
+		s.bag.Keys.Delete(key)
 	}
 }

@@ -39,6 +39,7 @@ type Agg struct {
 	past    *past // where the operator goes on from; nil if from nothing
 	levels  levels
 	held    held
+	spill   spilling
 	zoned   []int64
 	enc     *state.Encoder
 	keyCols []*vec.Vec
@@ -49,6 +50,7 @@ type Agg struct {
 	neg     []bool
 	input   agg.Input
 	emitter emitter
+	sweeper sweeper
 
 	parts    *agg.Store // accumulators from the local phase
 	partSet  *agg.Set
@@ -140,9 +142,10 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 	if o.zone, err = newZone(o.n.Window.Zone); err != nil {
 		return err
 	}
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	o.sliceList.mem = o.mem
 	o.save = newSaver(c, o.set)
+	o.openSpill(c.Spill)
 	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(o.l)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
@@ -151,7 +154,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 	if o.runSet != nil {
 		o.run = o.runSet.NewStore(o.mem, o.l, 0)
 		o.set.Bind(o.l.Words() + o.extra)
-		if o.save != nil && o.kind == plan.Cumulate {
+		if o.save != nil && o.runSaves() {
 			o.run.Track()
 		}
 	}
@@ -167,6 +170,7 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 	if b.Rows() == 0 {
 		return nil
 	}
+	o.spill.batch++
 	if err := o.assign(b, b.Selected()); err != nil {
 		return err
 	}
@@ -312,6 +316,7 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 		}
 		if len(cur.rows) == 0 {
 			o.active = append(o.active, cur)
+			cur.used = o.spill.batch
 		}
 		cur.rows = append(cur.rows, r)
 		cur.sub = append(cur.sub, int32(len(o.kept)))
@@ -486,6 +491,11 @@ func (o *Agg) Close() error {
 		if st != nil {
 			st.Release()
 		}
+	}
+	o.sweeper.release()
+	if o.spill.whole != nil {
+		o.spill.whole.Detach(o)
+		o.spill.whole.Hold(o.spill.held, 0)
 	}
 	o.mem.Close()
 	return nil

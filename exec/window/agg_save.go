@@ -22,6 +22,9 @@ import (
 // slices of the others carry how far these were (slice.after), so that windows that have fired for
 // their keys are not shown again. Until all are equally far, the head tells this too.
 
+// runSaves reports whether the running aggregate is saved.
+func (o *Agg) runSaves() bool { return o.kind == plan.Cumulate }
+
 func (o *Agg) runState() int { return 1 + len(o.set.ValueSpecs(nil)) }
 
 // heldState is the number of the state of held rows, which is the last one.
@@ -82,11 +85,9 @@ func (o *Agg) Freeze(d *state.Delta) error {
 		return err
 	}
 	for _, sl := range o.list {
-		if !sl.ran { // those are as they were saved until they are merged
-			o.save.freeze(d, 0, o.prefixOf(sl), sl.st, nil, &sl.saved)
-		}
+		o.freezeSlice(d, sl)
 	}
-	if o.kind == plan.Cumulate {
+	if o.runSaves() {
 		o.save.freeze(d, o.runState(), appendTime(o.prefix[:0], o.runStart), o.run, nil, &o.runSaved)
 	}
 	o.freezeHeld(d)
@@ -102,7 +103,8 @@ func (o *Agg) Dirty() int {
 	for _, sl := range o.list {
 		n += sl.st.DirtyBytes(o.save.groupBytes)
 	}
-	if o.kind == plan.Cumulate {
+	n += o.dirtySealed()
+	if o.runSaves() {
 		n += o.run.DirtyBytes(o.save.groupBytes)
 	}
 	return n + o.held.dirty()
@@ -110,7 +112,24 @@ func (o *Agg) Dirty() int {
 
 // Head implements op.Stateful.
 func (o *Agg) Head(dst []byte) ([]byte, error) {
-	return appendHead(dst, o.wm, &o.levels, o.past), nil
+	dst = appendHead(dst, o.wm, &o.levels, o.past)
+	return binary.LittleEndian.AppendUint32(dst, o.spill.runs), nil
+}
+
+// headRuns is the last number of a run that the subtasks concerned have given; they did not say so
+// once.
+func headRuns(p *past) (uint32, error) {
+	runs := uint32(0)
+	for i := p.first; i <= p.last; i++ {
+		switch b := p.rests[i]; len(b) {
+		case 0:
+		case runBytes:
+			runs = max(runs, binary.LittleEndian.Uint32(b))
+		default:
+			return 0, errHead
+		}
+	}
+	return runs, nil
 }
 
 // Restore implements op.Stateful.
@@ -119,12 +138,14 @@ func (o *Agg) Restore(saved state.Saved, heads [][]byte) error {
 	if err != nil {
 		return err
 	}
+	if o.spill.runs, err = headRuns(p); err != nil {
+		return err
+	}
 	o.wm, o.past = p.wm, p
 	o.levels.start(p.wm, p.levels)
-	r := restorer{o: o, slices: map[sliceName]*slice{}}
-	sets := o.runState() - 1
-	if err = r.groups(saved, 0, sets, r.slice); err == nil && o.kind == plan.Cumulate {
-		err = r.groups(saved, o.runState(), sets, r.running)
+	r := restorer{o: o, slices: map[sliceName]*slice{}, stored: o.spillsTo()}
+	if err = r.groups(saved, 0, r.slice); err == nil && o.runSaves() {
+		err = r.groups(saved, o.runState(), r.running)
 	}
 	if err == nil && o.holds() {
 		err = saved.Scan(o.heldState(), o.loadHeld)
@@ -141,6 +162,8 @@ func (o *Agg) Restore(saved state.Saved, heads [][]byte) error {
 type restorer struct {
 	o      *Agg
 	slices map[sliceName]*slice
+	// stored is what has the groups already, which stay there; nil: they are loaded.
+	stored *state.Spill
 	last   *slice // what the last entry belonged to; nil for the running aggregate
 	name   sliceName
 }
@@ -155,7 +178,10 @@ type sliceName struct {
 
 // groups loads the groups of state at, and their distinct values in the states behind it; into finds
 // where an entry goes and cuts the prefix off its key.
-func (r *restorer) groups(saved state.Saved, at, sets int, into func(group int, key []byte) (*agg.Store, *entries, []byte, error)) error {
+func (r *restorer) groups(saved state.Saved, at int, into func(group int, key []byte) (*agg.Store, *entries, []byte, error)) error {
+	if r.stored != nil {
+		return r.discover(at, into)
+	}
 	codec := groupCodec{set: r.o.set}
 	err := saved.Scan(at, func(group int, key, value []byte) error {
 		st, e, key, err := into(group, key)
@@ -163,10 +189,7 @@ func (r *restorer) groups(saved state.Saved, at, sets int, into func(group int, 
 			return err
 		}
 		e.note(group)
-		rec, rest, err := st.T.UpsertKey(key, 0)
-		if err == nil && len(rest) > 0 {
-			err = errEntry
-		}
+		st, rec, err := r.entry(st, key)
 		if codec.st = st; err == nil {
 			err = codec.LoadValue(rec, value)
 		}
@@ -175,7 +198,7 @@ func (r *restorer) groups(saved state.Saved, at, sets int, into func(group int, 
 		}
 		return err
 	})
-	for i := 0; i < sets && err == nil; i++ {
+	for i := 0; i < r.o.runState()-1 && err == nil; i++ {
 		err = saved.Scan(at+1+i, func(group int, key, value []byte) error {
 			st, e, key, err := into(group, key)
 			if err != nil {
@@ -186,6 +209,69 @@ func (r *restorer) groups(saved state.Saved, at, sets int, into func(group int, 
 		})
 	}
 	return err
+}
+
+// entry adds the group of a saved key: to st, or to the store of another run of its slice.
+func (r *restorer) entry(st *agg.Store, key []byte) (*agg.Store, uint32, error) {
+	n := st.R.Len()
+	rec, rest, err := st.T.UpsertKey(key, 0)
+	if err != nil || len(rest) == 0 {
+		return st, rec, err
+	}
+	if st.R.Len() > n {
+		st.T.Delete(rec)
+	}
+	run, err := runOf(rest)
+	// The running aggregate has one run.
+	if err != nil || r.last == nil || r.o.set.HasValues() || r.o.spill.keyed != nil {
+		return st, 0, errEntry
+	}
+	st = r.run(r.last, run)
+	rec, _, err = st.T.UpsertKey(key[:len(key)-len(rest)], 0)
+	return st, rec, err
+}
+
+// run returns the store of a run of a slice that is loaded.
+func (r *restorer) run(sl *slice, run uint32) *agg.Store {
+	for _, s := range sl.sealed {
+		if s.run == run {
+			return s.st
+		}
+	}
+	s := &sealedRun{st: r.o.store(), run: run, epoch: keepRun}
+	sl.sealed = append(sl.sealed, s)
+	r.o.sealed++
+	return s.st
+}
+
+// discover finds the slices that the store has entries of, without reading these.
+func (r *restorer) discover(at int, into func(group int, key []byte) (*agg.Store, *entries, []byte, error)) error {
+	o := r.o
+	group, hi := r.stored.Groups()
+	var from []byte
+	for group < hi {
+		g, key, ok, err := r.stored.First(at, group, from)
+		if err != nil || !ok {
+			return err
+		}
+		st, e, rest, err := into(g, key)
+		if err != nil {
+			return err
+		}
+		e.note(g)
+		switch sl := r.last; {
+		case o.spill.keyed != nil:
+			if err := (&state.Keeper{State: at}).Restore(st.T, nil); err != nil {
+				return err
+			}
+		case !sl.cold:
+			sl.cold, sl.run = true, o.spill.runs+1
+		}
+		if group, from = g, state.Successor(key[:len(key)-len(rest)]); from == nil {
+			group++
+		}
+	}
+	return nil
 }
 
 // seen is how far time had come for a key group, where that matters: for windows from the one that
@@ -234,11 +320,15 @@ func (r *restorer) running(group int, key []byte) (*agg.Store, *entries, []byte,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if o.past.wms[group] > o.wm {
-		sl := r.find(sliceName{start: start, end: start + o.step, after: o.past.wms[group], ran: true})
+	if o.past.wms[group] > o.wm || r.stored != nil {
+		n := sliceName{start: start, end: start + o.step, after: vec.MinTime, ran: true}
+		if o.past.wms[group] > o.wm {
+			n.after = o.past.wms[group]
+		}
+		sl := r.find(n)
 		return sl.st, &sl.saved, key, nil
 	}
-	o.runStart = start
+	o.runStart, r.last = start, nil
 	return o.run, &o.runSaved, key, nil
 }
 
@@ -248,7 +338,10 @@ func (r *restorer) find(n sliceName) *slice {
 	}
 	sl := r.slices[n]
 	if sl == nil {
-		sl = &slice{start: n.start, end: n.end, part: n.part, after: n.after, ran: n.ran, st: r.o.store()}
+		sl = &slice{start: n.start, end: n.end, part: n.part, after: n.after, ran: n.ran, shut: n.ran, st: r.o.store()}
+		if !n.ran {
+			r.o.spillTo(sl)
+		}
 		r.slices[n] = sl
 	}
 	r.last, r.name = sl, n
@@ -258,6 +351,9 @@ func (r *restorer) find(n sliceName) *slice {
 // finish puts the slices in order and finds out what is due next.
 func (r *restorer) finish() {
 	o := r.o
+	if r.stored != nil && o.spill.whole != nil {
+		o.spill.runs++
+	}
 	for _, sl := range r.slices {
 		sl.st.EndLoad()
 		o.list = append(o.list, sl)

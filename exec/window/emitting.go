@@ -23,7 +23,10 @@ import (
 //	       batch where no delay is set
 //
 // A result that equals the one shown before is not shown again. State: a store a window, with a
-// Ref in each record to the result shown last, as state.AppendValue of its columns.
+// Ref in each record to the result shown last, as state.AppendValue of its columns. Groups may be on
+// disk only (state.Spill), but for those with distinct values; a group whose result is shown for the
+// first time has to be written again, so a window that stays open for late rows is in memory as a
+// whole after it was shown on time, until it has been written.
 type Emitting struct {
 	n    *plan.WindowAgg
 	inS  types.Schema
@@ -57,6 +60,8 @@ type Emitting struct {
 	save        *saver
 	codec       emittingCodec
 	prefix      []byte
+	spill       *state.Spill // what groups go to; nil: they stay in memory
+	closing     bool         // results that are shown need not be remembered
 }
 
 // opened is a window with rows.
@@ -66,8 +71,11 @@ type opened struct {
 	fired      bool
 	st         *agg.Store
 	rows, sub  []int32
-	touched    []uint32 // records changed since the last emission
-	saved      entries
+	// touched are the records changed since the last emission, which have FlagMark. Once some are on
+	// disk only it does not count: marked says that there may be some.
+	touched []uint32
+	marked  bool
+	saved   entries
 }
 
 func newEmitting(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
@@ -94,11 +102,13 @@ func (o *Emitting) Open(c *op.Context, out op.Output) (err error) {
 	if o.zone, err = newZone(o.n.Window.Zone); err != nil {
 		return err
 	}
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	o.l = state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(o.l)
 	o.set.Bind(o.l.Words() + 1)
-	o.save = newSaver(c, o.set)
+	if o.save = newSaver(c, o.set); o.save != nil && len(o.n.Keys) > 0 && !o.set.HasValues() {
+		o.spill = c.Spill
+	}
 	o.shown = state.NewBlob(o.mem)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	return nil
@@ -243,6 +253,7 @@ func (o *Emitting) find(start, end, timer int64) *opened {
 			w.st.Track()
 		}
 	}
+	o.spillTo(w)
 	o.open = slices.Insert(o.open, i, w)
 	return w
 }
@@ -266,6 +277,7 @@ func (o *Emitting) add(b *vec.Batch, w *opened) {
 			w.touched = append(w.touched, r)
 		}
 	}
+	w.marked = true
 	w.rows, w.sub = w.rows[:0], w.sub[:0]
 }
 
@@ -292,14 +304,51 @@ func (o *Emitting) afterRows() error {
 		case delay > 0 && *clock == never:
 			*clock = now - now%delay + delay
 		}
+		if w.st.T.Spilled() {
+			w.touched = w.touched[:0]
+		}
 	}
 	o.count()
 	return nil
 }
 
-// show emits the results of recs, records of w, that differ from those shown before.
+// showMarked emits the results of the groups of w that have changed since the last emission.
+func (o *Emitting) showMarked(w *opened) error {
+	if !w.st.T.Spilled() {
+		return o.show(w, w.touched)
+	}
+	return o.sweep(w, func(ids []uint32) error {
+		n := 0
+		for _, r := range ids {
+			if w.st.R.At(r)[0]&state.FlagMark != 0 {
+				ids[n] = r
+				n++
+			}
+		}
+		return o.showSome(w, ids[:n])
+	})
+}
+
+// sweep calls f with all groups of w, those on disk included.
+func (o *Emitting) sweep(w *opened, f func(ids []uint32) error) error {
+	defer func() { w.touched, w.marked = w.touched[:0], false }()
+	var c state.SweepCursor
+	for {
+		ids := w.st.T.Sweep(&c, o.ids[:])
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := f(ids); err != nil {
+			return err
+		}
+		w.touched = w.touched[:0]
+	}
+}
+
+// show emits the results of recs, all records of w that have changed, that differ from those shown
+// before.
 func (o *Emitting) show(w *opened, recs []uint32) error {
-	defer func() { w.touched = w.touched[:0] }()
+	defer func() { w.touched, w.marked = w.touched[:0], false }()
 	for len(recs) > 0 {
 		n := min(len(recs), block)
 		if err := o.showSome(w, recs[:n]); err != nil {
@@ -311,6 +360,9 @@ func (o *Emitting) show(w *opened, recs []uint32) error {
 }
 
 func (o *Emitting) showSome(w *opened, recs []uint32) error {
+	if len(recs) == 0 {
+		return nil
+	}
 	res, nk := o.results, len(o.n.Keys)
 	res.Reset(len(recs))
 	for i := range o.n.Keys {
@@ -354,10 +406,15 @@ func (o *Emitting) showSome(w *opened, recs []uint32) error {
 			o.emit(res, k, types.UpdateBefore, old)
 			o.emit(res, k, types.UpdateAfter, nil)
 		}
+		if o.closing {
+			continue
+		}
 		// A set without aggregates has results of no bytes, which must still say that they are.
 		*ref = uint64(o.shown.Set(state.Ref(*ref), o.row))
 	}
-	w.st.T.Touch(o.changed)
+	if !o.closing {
+		w.st.T.Touch(o.changed)
+	}
 	if out.N == 0 {
 		return nil
 	}
@@ -399,19 +456,20 @@ func (o *Emitting) advance(wm int64) error {
 	kept := o.open[:0]
 	var err error
 	for _, w := range o.open {
+		o.closing = wm == vec.MaxTime || w.timer+o.n.AllowedLatenessMs <= wm
 		if err == nil && !w.fired && w.timer <= wm {
 			w.fired = true
-			err = eachBlock(w.st, &o.ids, func(ids []uint32) error { return o.showSome(w, ids) })
-			w.touched = w.touched[:0]
+			err = o.sweep(w, func(ids []uint32) error { return o.showSome(w, ids) })
 		}
-		if wm != vec.MaxTime && w.timer+o.n.AllowedLatenessMs > wm {
+		if !o.closing {
 			kept = append(kept, w)
 			continue
 		}
 		// What came late and was not shown yet is shown before the window goes.
-		if err == nil && len(w.touched) > 0 {
-			err = o.show(w, w.touched)
+		if err == nil && w.marked {
+			err = o.showMarked(w)
 		}
+		o.closing = false
 		o.close(w)
 	}
 	clear(o.open[len(kept):])
@@ -423,7 +481,7 @@ func (o *Emitting) advance(wm int64) error {
 
 func (o *Emitting) close(w *opened) {
 	if o.save != nil {
-		o.save.remove(0, o.prefixOf(w), w.st, &w.saved)
+		o.save.remove(0, o.prefixOf(w), w.st, w.st.T.Spilled(), &w.saved)
 	}
 	_ = eachBlock(w.st, &o.ids, func(ids []uint32) error {
 		for _, r := range ids {
@@ -452,8 +510,8 @@ func (o *Emitting) ProcTime(nowMs int64) error {
 		*clock = never
 		o.stamp = o.wm
 		for _, w := range o.open {
-			if w.fired == late && len(w.touched) > 0 {
-				if err := o.show(w, w.touched); err != nil {
+			if w.fired == late && w.marked {
+				if err := o.showMarked(w); err != nil {
 					return err
 				}
 			}

@@ -52,7 +52,7 @@ func (o *Emitting) Freeze(d *state.Delta) error {
 		return err
 	}
 	for _, w := range o.open {
-		o.codec = emittingCodec{o, w}
+		o.codec = emittingCodec{o: o, w: w}
 		o.save.freeze(d, 0, o.prefixOf(w), w.st, &o.codec, &w.saved)
 	}
 	return nil
@@ -105,14 +105,18 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 		last.saved.note(group)
 		return last, key, nil
 	}
-	err = saved.Scan(0, func(group int, key, value []byte) error {
-		w, key, err := find(group, key)
-		if err != nil {
-			return err
-		}
-		k := state.Keeper{Codec: &emittingCodec{o, w}}
-		return k.Load(w.st.T, key, value)
-	})
+	if o.spill.Stored() {
+		err = o.discover(find)
+	} else {
+		err = saved.Scan(0, func(group int, key, value []byte) error {
+			w, key, err := find(group, key)
+			if err != nil {
+				return err
+			}
+			k := state.Keeper{Codec: &emittingCodec{o: o, w: w}}
+			return k.Load(w.st.T, key, value)
+		})
+	}
 	for i := 0; i < len(o.States())-1 && err == nil; i++ {
 		err = saved.Scan(1+i, func(group int, key, value []byte) error {
 			w, key, err := find(group, key)
@@ -132,6 +136,39 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 	return o.setClocks(p)
 }
 
+// spillTo lets the groups of a new window go to disk.
+func (o *Emitting) spillTo(w *opened) {
+	if o.spill != nil {
+		k := o.save.k
+		k.State, k.Prefix, k.Codec = 0, o.prefixOf(w), &emittingCodec{o: o, w: w}
+		k.Spill(w.st.T, o.spill)
+	}
+}
+
+// discover finds the windows that the store has groups of, without reading these.
+func (o *Emitting) discover(find func(group int, key []byte) (*opened, []byte, error)) error {
+	group, hi := o.spill.Groups()
+	var from []byte
+	for group < hi {
+		g, key, ok, err := o.spill.First(0, group, from)
+		if err != nil || !ok {
+			return err
+		}
+		w, rest, err := find(g, key)
+		if err == nil {
+			err = (&state.Keeper{}).Restore(w.st.T, nil)
+		}
+		if err != nil {
+			return err
+		}
+		w.marked = true // perhaps
+		if group, from = g, state.Successor(key[:len(key)-len(rest)]); from == nil {
+			group++
+		}
+	}
+	return nil
+}
+
 // setClocks puts the times when results by processing time are due back, where some are to be shown.
 func (o *Emitting) setClocks(p *past) error {
 	early, late := int64(never), int64(never)
@@ -145,7 +182,7 @@ func (o *Emitting) setClocks(p *past) error {
 	}
 	for _, w := range o.open {
 		switch {
-		case len(w.touched) == 0:
+		case !w.marked:
 		case !w.fired && o.n.EarlyFireMs > 0:
 			// The window may have been shown on time for these keys, and wait for the other clock.
 			o.early = min(early, late)
@@ -160,8 +197,16 @@ func (o *Emitting) setClocks(p *past) error {
 // shown last (BYTES, NULL if none; the columns in the form of state.AppendValue), and the
 // accumulators (BYTES).
 type emittingCodec struct {
-	o *Emitting
-	w *opened
+	o   *Emitting
+	w   *opened
+	one [1]uint32
+}
+
+// DropValue implements state.Dropper.
+func (c *emittingCodec) DropValue(rec uint32) {
+	c.o.shown.Free(state.Ref(c.w.st.R.At(rec)[c.o.l.Words()]))
+	c.one[0] = rec
+	c.w.st.Drop(c.one[:])
 }
 
 // AppendValue implements state.Codec.
@@ -189,7 +234,7 @@ func (c *emittingCodec) LoadValue(rec uint32, b []byte) error {
 	}
 	if b[1] == 1 {
 		c.w.st.R.At(rec)[0] |= state.FlagMark
-		c.w.touched = append(c.w.touched, rec)
+		c.w.touched, c.w.marked = append(c.w.touched, rec), true
 	}
 	if b = b[2:]; b[0] == 0 {
 		b = b[1:]

@@ -146,7 +146,7 @@ func (o *Agg) fireTumbles(due, stamp int64) error {
 			if !o.n.Attached {
 				start = o.start(sl.end)
 			}
-			err = o.emitter.emit(o.set, sl.st, start, sl.end, stamp, o.n.InputRetracts)
+			err = o.emitSlice(sl, start, stamp)
 			o.done(sl)
 		default:
 			kept = append(kept, o.list[i])
@@ -156,6 +156,23 @@ func (o *Agg) fireTumbles(due, stamp int64) error {
 	clear(o.list[len(kept):])
 	o.list = kept
 	return err
+}
+
+// emitSlice emits a slice as the window that begins at start.
+func (o *Agg) emitSlice(sl *slice, start, stamp int64) error {
+	if !sl.spilled() {
+		return o.emitter.emit(o.set, sl.st, start, sl.end, stamp, o.n.InputRetracts)
+	}
+	o.taken = append(o.taken[:0], sl)
+	return o.emitSwept(o.taken, start, sl.end, stamp)
+}
+
+// emitSwept emits a window made of slices that are on disk in part.
+func (o *Agg) emitSwept(list []*slice, start, end, stamp int64) error {
+	o.emitter.stamp(stamp)
+	return o.sweep(list, func(st *agg.Store, ids []uint32) error {
+		return o.emitter.some(o.set, st, ids, start, end, o.n.InputRetracts)
+	})
 }
 
 const block = 1024
@@ -191,6 +208,10 @@ func (o *Agg) wanted(sl *slice, end int64) bool {
 // fireSliding moves new slices into the running aggregate, emits it, and moves out the slices
 // that no later window has.
 func (o *Agg) fireSliding(end, stamp int64) error {
+	if o.anySpilled(end) {
+		o.stopSliding()
+		return o.fireMerged(end, stamp)
+	}
 	var ids, recs [block]uint32
 	link := o.l.Words()
 	for _, sl := range o.list {
@@ -246,6 +267,19 @@ func (o *Agg) forget(recs []uint32) {
 	}
 }
 
+// anySpilled reports whether a slice is on disk in part that the window that ends at end may have.
+func (o *Agg) anySpilled(end int64) bool {
+	for _, sl := range o.list {
+		if sl.end > end {
+			return false
+		}
+		if sl.spilled() {
+			return true
+		}
+	}
+	return false
+}
+
 // fireMerged merges the slices of a window from scratch: the newest first, as Flink does, but in
 // the order of time where results are lists.
 func (o *Agg) fireMerged(end, stamp int64) error {
@@ -259,7 +293,14 @@ func (o *Agg) fireMerged(end, stamp int64) error {
 		}
 	}
 	o.taken = parts
-	if len(parts) == 1 {
+	if o.anySpilled(end) {
+		if !o.set.Listed() {
+			slices.Reverse(parts)
+		}
+		if err := o.emitSwept(parts, o.start(end), end, stamp); err != nil {
+			return err
+		}
+	} else if len(parts) == 1 {
 		if err := o.emitter.emit(o.set, parts[0].st, o.start(end), end, stamp, o.n.InputRetracts); err != nil {
 			return err
 		}
@@ -300,6 +341,9 @@ func (o *Agg) merge(dst, src *agg.Store) {
 // its last window has fired.
 func (o *Agg) fireCumulate(end, stamp int64) error {
 	o.runStart = o.start(end)
+	if o.anySpilled(end) {
+		return o.fireCumulateSwept(end, stamp)
+	}
 	n := 0
 	for n < len(o.list) && o.list[n].end <= end {
 		n++
@@ -326,15 +370,50 @@ func (o *Agg) fireCumulate(end, stamp int64) error {
 		o.next = end + o.step
 		return nil
 	}
-	o.resetRun()
+	o.resetRun(false)
 	o.after(end)
 	return nil
 }
 
-// resetRun empties the running aggregate of a cumulate.
-func (o *Agg) resetRun() {
+// fireCumulateSwept emits the window that ends at end, of which slices are on disk in part. They stay
+// as they are until the last window that has them.
+func (o *Agg) fireCumulateSwept(end, stamp int64) error {
+	parts := o.taken[:0]
+	if o.run.R.Len() > 0 {
+		parts = append(parts, &slice{st: o.run, ran: true})
+	}
+	for _, sl := range o.list {
+		if sl.end <= end && o.wanted(sl, end) {
+			parts = append(parts, sl)
+		}
+	}
+	o.taken = parts
+	if err := o.emitSwept(parts, o.runStart, end, stamp); err != nil {
+		return err
+	}
+	if end < o.runStart+o.size {
+		o.next = end + o.step
+		return nil
+	}
+	o.list = slices.DeleteFunc(o.list, func(sl *slice) bool {
+		if sl.end > end || !o.wanted(sl, end) {
+			return false
+		}
+		if sl.ran {
+			o.runSaved.join(&sl.saved)
+		}
+		o.done(sl)
+		return true
+	})
+	o.resetRun(true)
+	o.after(end)
+	return nil
+}
+
+// resetRun empties the running aggregate of a cumulate; more says that others were saved in its place.
+func (o *Agg) resetRun(more bool) {
 	if o.save != nil {
-		o.save.remove(o.runState(), appendTime(nil, o.runStart), o.run, &o.runSaved)
+		o.save.remove(o.runState(), appendTime(nil, o.runStart), o.run, more, &o.runSaved)
 	}
 	o.run.Reset()
 }
@@ -358,35 +437,36 @@ func (e *emitter) init(n *plan.WindowAgg, z *zone, out op.Output) {
 // emit writes the groups of a window; with skip those without rows are left out. A group with more
 // rows taken back than came is not one of them: Flink shows it.
 func (e *emitter) emit(set *agg.Set, st *agg.Store, start, end, stamp int64, skip bool) error {
+	e.stamp(stamp)
+	return eachBlock(st, &e.ids, func(ids []uint32) error { return e.some(set, st, ids, start, end, skip) })
+}
+
+// stamp says what the rows that are emitted next are stamped with.
+func (e *emitter) stamp(stamp int64) {
 	for i := range e.stamps {
 		e.stamps[i] = stamp
 	}
-	var c state.Cursor
-	for {
-		ids := st.R.Scan(&c, e.ids[:])
-		if len(ids) == 0 {
-			return nil
-		}
-		if skip {
-			n := 0
-			for _, id := range ids {
-				if set.RowCount(st, id) != 0 {
-					e.live[n] = id
-					n++
-				}
+}
+
+// some writes a block of the groups of a window.
+func (e *emitter) some(set *agg.Set, st *agg.Store, ids []uint32, start, end int64, skip bool) error {
+	if skip {
+		n := 0
+		for _, id := range ids {
+			if set.RowCount(st, id) != 0 {
+				e.live[n] = id
+				n++
 			}
-			ids = e.live[:n]
 		}
-		if len(ids) == 0 {
-			continue
-		}
-		if err := e.rows(set, st, ids, start, end); err != nil {
-			return err
-		}
-		if err := e.out.Emit(e.batch); err != nil {
-			return err
-		}
+		ids = e.live[:n]
 	}
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := e.rows(set, st, ids, start, end); err != nil {
+		return err
+	}
+	return e.out.Emit(e.batch)
 }
 
 func (e *emitter) rows(set *agg.Set, st *agg.Store, ids []uint32, start, end int64) error {

@@ -89,6 +89,12 @@ func (e *entries) each(f func(group int)) {
 	}
 }
 
+// has reports whether there are entries in a group.
+func (e *entries) has(group int) bool {
+	w := group / 64
+	return w < len(e.groups) && e.groups[w]&(1<<(group%64)) != 0
+}
+
 func (e *entries) count() int {
 	n := 0
 	for _, g := range e.groups {
@@ -129,6 +135,7 @@ func (s *saver) check(group int) {
 type groupCodec struct {
 	set *agg.Set
 	st  *agg.Store
+	one [1]uint32
 }
 
 // AppendValue implements state.Codec.
@@ -167,13 +174,14 @@ func (s *saver) freeze(d *state.Delta, at int, prefix []byte, st *agg.Store, cod
 	}
 }
 
-// remove deletes the saved entries of a store that is about to be emptied, at the next freeze.
-func (s *saver) remove(at int, prefix []byte, st *agg.Store, e *entries) {
+// remove deletes the saved entries of a store that is about to be emptied, at the next freeze; more
+// says that there are others than those of its groups.
+func (s *saver) remove(at int, prefix []byte, st *agg.Store, more bool, e *entries) {
 	groups := e.count()
 	switch {
 	case groups == 0:
 		return
-	case s.sets == 0 && st.R.Len() <= 2*groups:
+	case s.sets == 0 && !more && st.R.Len() <= 2*groups:
 		// Few keys: deletes of single keys cost a store less than those of ranges.
 		var ids [block]uint32
 		var key []byte

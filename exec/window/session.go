@@ -61,6 +61,12 @@ type Session struct {
 	lost    []uint32
 	ended   int // keys removed since the last Freeze
 	expand  *expander
+
+	// See session_spill.go.
+	spill  *state.Spill
+	parked parked
+	dead   int // records of sessions that left memory
+	key    []byte
 }
 
 // Words of the record of a session.
@@ -97,7 +103,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	if o.zone, err = newZone(o.n.Window.Zone); err != nil {
 		return err
 	}
-	o.mem = state.NewMemory()
+	o.mem = c.Budget.NewMemory()
 	l := state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(l)
 	o.keys = state.NewTable(o.mem, l, []uint64{0})
@@ -106,6 +112,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.timers = newTimers(o.gap / 64)
 	o.track()
+	o.openSpill(c.Spill)
 	return nil
 }
 
@@ -155,7 +162,7 @@ func (o *Session) Process(_ int, b *vec.Batch) error {
 		o.dropIdle()
 	}
 	if stamps != nil {
-		o.levels.note(b, rows, o.timers.first())
+		o.levels.note(b, rows, o.first())
 	}
 	o.count()
 	return nil
@@ -325,7 +332,7 @@ func (o *Session) ProcTime(nowMs int64) error {
 // NextProcTime implements op.ProcTimer.
 func (o *Session) NextProcTime() int64 {
 	if o.n.Window.ProcTime {
-		return o.timers.first()
+		return o.first()
 	}
 	return vec.MaxTime
 }
@@ -338,10 +345,33 @@ func (o *Session) advance(wm int64) error {
 	if wm < o.wm {
 		return nil
 	}
+	told := o.wm
+	for o.parked.first() <= wm && o.parked.first() != never {
+		// A bucket at a time, so that those on disk are not all in memory at once.
+		last, err := o.recall(wm)
+		if err == nil {
+			err = o.fire(last, &told)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := o.fire(wm, &told); err != nil {
+		return err
+	}
+	o.wm = wm
+	o.levels.passed(wm)
+	o.count()
+	return nil
+}
+
+// fire emits the sessions in memory that are over at wm; told is the last watermark passed on.
+func (o *Session) fire(wm int64, told *int64) error {
 	o.due = o.timers.expire(wm, o.due[:0], func(id uint32) (int64, bool) {
 		w := o.st.R.At(id)
 		if w[0]&flagDead != 0 {
 			o.st.R.Free(id)
+			o.dead = max(0, o.dead-1) // about
 			return 0, false
 		}
 		return o.zone.timer(int64(w[sessEnd]) - 1), true
@@ -349,7 +379,6 @@ func (o *Session) advance(wm int64) error {
 	if len(o.levels.list) > 0 {
 		o.sortDue()
 	}
-	told := o.wm
 	for i := 0; i < len(o.due); {
 		stamp := int64(vec.MinTime)
 		if !o.n.Window.ProcTime {
@@ -360,9 +389,9 @@ func (o *Session) advance(wm int64) error {
 			o.levels.before(o.due[j].at) == stamp) {
 			j++
 		}
-		if told < stamp {
-			told = stamp
-			if err := o.out.Watermark(told); err != nil {
+		if *told < stamp {
+			*told = stamp
+			if err := o.out.Watermark(stamp); err != nil {
 				return err
 			}
 		}
@@ -371,9 +400,6 @@ func (o *Session) advance(wm int64) error {
 		}
 		i = j
 	}
-	o.wm = wm
-	o.levels.passed(wm)
-	o.count()
 	return nil
 }
 
@@ -470,6 +496,8 @@ func (o *Session) Close() error {
 	if o.mem == nil {
 		return nil
 	}
+	o.spill.Detach(o)
+	o.parked.release()
 	o.keys.Release()
 	o.st.Release()
 	o.mem.Close()
@@ -479,7 +507,7 @@ func (o *Session) Close() error {
 func (o *Session) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.st.Entries()))
+		c.StateEntries.Store(int64(o.st.Entries() - o.dead + o.keys.Cold()))
 	}
 }
 

@@ -50,7 +50,11 @@ func (o *Session) Restore(saved state.Saved, heads [][]byte) error {
 	}
 	o.wm = p.wm
 	o.levels.start(p.wm, p.levels)
-	err = saved.Scan(0, func(_ int, key, value []byte) error { return o.keeper.Load(o.keys, key, value) })
+	if o.spill.Stored() {
+		err = o.restoreStored(saved)
+	} else {
+		err = o.keeper.Restore(o.keys, saved)
+	}
 	o.count()
 	return err
 }

@@ -30,6 +30,15 @@ type slice struct {
 	ran   bool
 	saved entries
 
+	// run is the number of the entries of st, sealed what came before and is still in memory, cold
+	// says that there are entries in the store only, about coldLen, and used is the batch that had the
+	// last rows; see spill.go.
+	run     uint32
+	sealed  []*sealedRun
+	cold    bool
+	coldLen int
+	used    int64
+
 	rows []int32 // of the batch at hand: positions, and ranks among the encoded keys
 	sub  []int32
 }
@@ -49,6 +58,9 @@ type sliceList struct {
 	// withStart and withPart say what the prefix of a slice's entries has besides the end.
 	withStart, withPart bool
 	prefix              []byte
+	sealed              int // stores that are sealed and not dropped
+	// keyed is what single groups of slices go to, or nil.
+	keyed *state.Spill
 	// expect is the number of keys of a recent slice.
 	expect int
 }
@@ -86,6 +98,7 @@ func (s *sliceList) insert(i int, sl *slice) {
 	for k := i - 1; k >= 0 && s.list[k].end == sl.end && s.list[k].start == sl.start; k-- {
 		sl.part = max(sl.part, s.list[k].part+1)
 	}
+	s.spillTo(sl)
 	s.list = append(s.list, nil)
 	copy(s.list[i+1:], s.list[i:])
 	s.list[i] = sl
@@ -122,10 +135,20 @@ func (s *sliceList) give(st *agg.Store) {
 // done takes the store and the memory of a slice back.
 func (s *sliceList) done(sl *slice) {
 	if s.save != nil && !sl.ran {
-		s.save.remove(0, s.prefixOf(sl), sl.st, &sl.saved)
+		s.save.remove(0, s.prefixOf(sl), sl.st, sl.run > 0 || sl.spilled(), &sl.saved)
 	}
+	s.drop(sl)
 	s.give(sl.st)
 	s.closed(sl)
+}
+
+// drop gives back the sealed stores of a slice.
+func (s *sliceList) drop(sl *slice) {
+	for _, r := range sl.sealed {
+		r.st.Release()
+	}
+	s.sealed -= len(sl.sealed)
+	sl.sealed = nil
 }
 
 // closed takes back the memory for rows of a slice that gets no more.
@@ -175,6 +198,9 @@ func (s *sliceList) release() {
 		if sl.st != nil {
 			sl.st.Release()
 		}
+		for _, r := range sl.sealed {
+			r.st.Release()
+		}
 	}
 	for _, st := range s.pool {
 		st.Release()
@@ -186,7 +212,10 @@ func (s *sliceList) entries() int {
 	n := 0
 	for _, sl := range s.list {
 		if sl.st != nil {
-			n += sl.st.Entries()
+			n += sl.st.Entries() + sl.coldLen
+		}
+		for _, r := range sl.sealed {
+			n += r.st.Entries()
 		}
 	}
 	return n

@@ -1,6 +1,9 @@
 package window
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // timers are a queue of ids by time. The time of an id may grow after it was added; expire asks for
 // it. Ids lie in coarse buckets; those of the bucket that the clock is in, in fine ones, so that
@@ -87,6 +90,19 @@ func floorDiv(a, b int64) int64 {
 		d--
 	}
 	return d
+}
+
+// purge removes the ids for which gone is true.
+func (q *timers) purge(gone func(id uint32) bool) {
+	for _, r := range []*row{&q.coarse, &q.fine} {
+		r.buckets = slices.DeleteFunc(r.buckets, func(b *bucket) bool {
+			if b.ids = slices.DeleteFunc(b.ids, gone); len(b.ids) > 0 {
+				return false
+			}
+			r.free(b)
+			return true
+		})
+	}
 }
 
 // first is a time before which no id is due, or never.

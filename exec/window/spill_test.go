@@ -1,0 +1,199 @@
+package window_test
+
+import (
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/exec/window"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/state/store"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// narrow is an operator over a real store with little memory, in the hands of a job of one subtask.
+type narrow struct {
+	t      *testing.T
+	o      op.Operator
+	budget *state.Budget
+	spill  *state.Spill
+	store  *store.Store
+	batch  *vec.Batch
+	wm     int64
+	base   int64 // what the store counts
+	peak   int64
+	// rows, count and sum add up what was emitted: the second column is a count, the third a sum.
+	rows, count int64
+	sum         float64
+}
+
+// Emit implements op.Output.
+func (x *narrow) Emit(b *vec.Batch) error {
+	b.Each(func(i int) {
+		sign := int64(1)
+		if b.Kind(i).Retracts() {
+			sign = -1
+		}
+		x.rows += sign
+		x.count += sign * b.Cols[1].I64[i]
+		switch c := b.Cols[2]; c.Phys {
+		case types.PF64:
+			x.sum += float64(sign) * c.F64[i]
+		default:
+			x.sum += float64(sign) * float64(c.I32[i])
+		}
+	})
+	x.look()
+	return nil
+}
+
+// Watermark implements op.Output.
+func (x *narrow) Watermark(int64) error { return nil }
+
+func (x *narrow) look() { x.peak = max(x.peak, x.budget.Used()) }
+
+func (x *narrow) check(err error) {
+	x.t.Helper()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+var narrowSchema = types.NewSchema(
+	types.Field{Name: "k", Type: types.BigIntType},
+	types.Field{Name: "ts", Type: types.TimestampType(3)},
+	types.Field{Name: "i", Type: types.IntType},
+	types.Field{Name: "d", Type: types.DoubleType},
+)
+
+func newNarrow(t *testing.T, n *plan.WindowAgg, limit int64) *narrow {
+	x := &narrow{t: t, budget: state.NewBudget(limit), batch: vec.NewBatch(narrowSchema), wm: vec.MinTime}
+	var err error
+	x.o, err = window.NewAgg(n, narrowSchema, outSchema(narrowSchema, n))
+	x.check(err)
+	x.store, err = store.Open(t.TempDir(), store.Options{MemoryBytes: limit / 4})
+	x.check(err)
+	x.spill = state.NewSpill(x.budget, x.store, state.SpillOptions{Operator: 1, Hi: keyGroups})
+	x.base = x.budget.Used()
+	x.check(x.o.Open(&op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: keyGroups, Counters: &op.Counters{},
+		Now: func() int64 { return 0 }, BatchRows: vec.BatchRows, Saves: true, Budget: x.budget, Spill: x.spill}, x))
+	return x
+}
+
+// row adds a row whose integer and double are v.
+func (x *narrow) row(key, ts, v int64) {
+	b := x.batch
+	if b.N == 0 {
+		for _, c := range b.Cols {
+			c.Resize(0)
+		}
+	}
+	b.Cols[0].AppendValue(key)
+	b.Cols[1].AppendValue(types.TS(ts, 0))
+	b.Cols[2].AppendValue(v)
+	b.Cols[3].AppendValue(float64(v))
+	b.Stamps = append(b.Stamps, x.wm)
+	if b.N++; b.N == vec.BatchRows {
+		x.flush()
+	}
+}
+
+// flush gives the operator its batch and does what a job does between two.
+func (x *narrow) flush() {
+	if x.batch.N > 0 {
+		x.check(x.o.Process(0, x.batch))
+		x.batch = vec.NewBatch(narrowSchema)
+	}
+	x.look()
+	if st := x.o.(op.Stateful); x.spill.NeedsFreeze() || st.Dirty() > 16<<20 {
+		var d state.Delta
+		x.check(st.Freeze(&d))
+		n := x.spill.Frozen()
+		x.check(x.store.Apply(1, d.Bytes()))
+		x.spill.Applied(n)
+	}
+	x.spill.Between()
+}
+
+func (x *narrow) watermark(wm int64) {
+	x.flush()
+	x.wm = wm
+	x.check(x.o.Watermark(wm))
+	x.look()
+	x.flush()
+}
+
+func (x *narrow) end() {
+	x.watermark(vec.MaxTime)
+	x.check(x.o.Finish())
+	x.flush()
+	m := x.store.Metrics()
+	if m.Applied == 0 {
+		x.t.Error("nothing went to the store")
+	}
+	x.check(x.o.Close())
+	if n := x.budget.Used() - x.base; n != 0 {
+		x.t.Errorf("%d bytes are still counted after Close", n)
+	}
+	x.check(x.store.Close())
+}
+
+// TestSpill_Bounded takes windows many times larger than the memory there is through all shapes.
+func TestSpill_Bounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of work")
+	}
+	const (
+		limit = 3 << 20
+		day   = 86_400_000
+		count = "COUNT(*); SUM(i); MAX(i)"
+	)
+	// Each key comes twice: in the first half of a day, and, in the same order, in the second half.
+	for name, c := range map[string]struct {
+		w     plan.Window
+		aggs  string
+		early int64
+		keys  int64
+		rows  int64 // results and what they count in all, by key
+		count int64
+	}{
+		"tumble":         {plan.Window{Kind: plan.Tumble, Size: day}, count, -1, 160_000, 1, 2},
+		"tumble,doubles": {plan.Window{Kind: plan.Tumble, Size: day}, "COUNT(*); SUM(d)", -1, 40_000, 1, 2},
+		"hop":            {plan.Window{Kind: plan.Hop, Size: day, Step: day / 4}, count, -1, 40_000, 6, 8},
+		"cumulate":       {plan.Window{Kind: plan.Cumulate, Size: day, Step: day / 2}, count, -1, 50_000, 2, 3},
+		"session":        {plan.Window{Kind: plan.Session, Size: day}, count, -1, 30_000, 1, 2},
+		"early":          {plan.Window{Kind: plan.Tumble, Size: day}, count, 0, 40_000, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cs := exectest.Case{Schema: narrowSchema}
+			aggs, err := cs.Aggs(c.aggs, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.w.TimeCol = 1
+			x := newNarrow(t, &plan.WindowAgg{Window: c.w, Keys: []int{0}, Aggs: aggs, EarlyFireMs: c.early, LateFireMs: -1}, limit)
+			sum := int64(0)
+			for round := range int64(2) {
+				for i := range c.keys {
+					k := i * 7_368_787 % c.keys
+					x.row(k, (round*c.keys+i)*(day/2)/c.keys, k%1000)
+					sum += k % 1000
+				}
+			}
+			x.end()
+			if x.rows != c.rows*c.keys || x.count != c.count*c.keys {
+				t.Errorf("%d results of %d rows, want %d of %d", x.rows, x.count, c.rows*c.keys, c.count*c.keys)
+			}
+			if want := float64(sum * c.count / 2); x.sum != want && c.w.Kind != plan.Cumulate {
+				t.Errorf("sum %v, want %v", x.sum, want)
+			}
+			t.Logf("%d KiB of memory at most", x.peak>>10)
+			if x.peak > limit+limit/2+1<<20 {
+				t.Errorf("state took %d KiB of memory where %d were given", x.peak>>10, limit>>10)
+			}
+		})
+	}
+}

@@ -1,12 +1,15 @@
 package sort
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -19,10 +22,17 @@ const saveVersion = 1
 //
 //	key    number of the row in the order in which rows came (BIGINT, state.Table.AppendKey)
 //	value  in the form of state.AppendValue: the kind of change (TINYINT), the columns
-func rowState(s types.Schema) []state.Spec {
+//
+// Rows of which there may be more than fit in memory lie in the order in which they are to come out:
+// their key is the sort keys (appendOrder), then the number (8 bytes, big endian).
+func rowState(s types.Schema, ordered bool) []state.Spec {
 	sp := state.Spec{Name: "rows", Version: saveVersion,
 		Key:   []types.Field{{Name: "number", Type: types.BigIntType.NotNull()}},
 		Value: []types.Field{{Name: "kind", Type: types.TinyIntType.NotNull()}}}
+	if ordered {
+		sp.Name = "ordered rows"
+		sp.Key = append([]types.Field{{Name: "order", Type: types.BytesType.NotNull()}}, sp.Key...)
+	}
 	for _, f := range s.Fields {
 		sp.Value = append(sp.Value, types.Field{Name: f.Name, Type: f.Type.WithoutAttr()})
 	}
@@ -33,13 +43,16 @@ func rowState(s types.Schema) []state.Spec {
 type log struct {
 	on     bool // changes are noted
 	group  int
-	next   uint64   // the number of the next row
-	frozen uint64   // rows with lower numbers are saved
-	gone   []uint64 // of saved rows that are not there any more
+	keys   []plan.SortKey // by which rows are saved; nil: by their numbers only
+	next   uint64         // the number of the next row
+	frozen uint64         // rows with lower numbers are saved
+	gone   []byte         // keys of saved rows that are not there any more: length (4 bytes), key
+	ranges []byte         // prefixes of such keys in the same form
+	n      int            // keys and prefixes in gone and ranges
 }
 
-func (l *log) open(c *op.Context) {
-	l.on = c.Saves
+func (l *log) open(c *op.Context, keys []plan.SortKey) {
+	l.on, l.keys = c.Saves, keys
 	if !l.on {
 		return
 	}
@@ -55,38 +68,72 @@ func (l *log) number() uint64 {
 	return l.next - 1
 }
 
-// remove notes that a row is not there any more.
-func (l *log) remove(n uint64) {
-	if l.on && n < l.frozen {
-		l.gone = append(l.gone, n)
+// key appends the key of a row with the columns cols at position i.
+func (l *log) key(dst []byte, cols []*vec.Vec, i int, n uint64) []byte {
+	if l.keys == nil {
+		dst = append(dst, 0, 0, 0)
 	}
+	return binary.BigEndian.AppendUint64(appendOrder(dst, l.keys, cols, i), n)
+}
+
+// remove notes that a row is not there any more.
+func (l *log) remove(cols []*vec.Vec, i int, n uint64) {
+	if l.on && n < l.frozen {
+		at := len(l.gone)
+		l.gone = l.key(append(l.gone, 0, 0, 0, 0), cols, i, n)
+		binary.LittleEndian.PutUint32(l.gone[at:], uint32(len(l.gone)-at-4))
+		l.n++
+	}
+}
+
+// removeKey is remove of a row by its key.
+func (l *log) removeKey(key []byte) {
+	l.gone = append(binary.LittleEndian.AppendUint32(l.gone, uint32(len(key))), key...)
+	l.n++
+}
+
+// removeRange notes that no row is there any more whose key begins with prefix.
+func (l *log) removeRange(prefix []byte) {
+	l.ranges = append(binary.LittleEndian.AppendUint32(l.ranges, uint32(len(prefix))), prefix...)
+	l.n++
 }
 
 // dirty is about the number of changes, of which as many as live may be rows that were not saved.
 func (l *log) dirty(live int) int {
-	return len(l.gone) + min(live, int(l.next-l.frozen))
+	return l.n + min(live, int(l.next-l.frozen))
 }
 
-const keyBytes = 3 + 8
-
-func appendNumber(dst []byte, n uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(dst, 0, 0, 0), n)
+// number takes the number out of a key.
+func number(key []byte) (n uint64, ok bool) {
+	if len(key) < 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(key[len(key)-8:]), true
 }
 
 // freeze adds the rows that are gone to d; the rows that came are the caller's to put.
 func (l *log) freeze(d *state.Delta) {
-	var key []byte
-	for _, n := range l.gone {
-		key = appendNumber(key[:0], n)
-		d.Delete(0, l.group, key)
+	le := binary.LittleEndian
+	for b := l.gone; len(b) > 0; {
+		n := le.Uint32(b)
+		d.Delete(0, l.group, b[4:4+n])
+		b = b[4+n:]
 	}
-	l.gone = l.gone[:0]
+	for b := l.ranges; len(b) > 0; {
+		n := le.Uint32(b)
+		d.DeletePrefix(0, l.group, b[4:4+n])
+		b = b[4+n:]
+	}
+	if cap(l.gone) > 1<<20 {
+		l.gone = nil
+	}
+	l.gone, l.ranges, l.n = l.gone[:0], l.ranges[:0], 0
 	l.frozen = l.next
 }
 
 // put adds a row, at position i of b, to d.
 func (l *log) put(d *state.Delta, n uint64, b *vec.Batch, i int) {
-	buf := appendNumber(d.BeginPut(0, l.group), n)
+	buf := l.key(d.BeginPut(0, l.group), b.Cols, i, n)
 	end := len(buf)
 	buf = binary.LittleEndian.AppendUint32(append(buf, 1), uint32(b.Kind(i)))
 	for _, c := range b.Cols {
@@ -95,26 +142,69 @@ func (l *log) put(d *state.Delta, n uint64, b *vec.Batch, i int) {
 	d.EndPut(buf, end)
 }
 
+// head appends the number of the next row.
+func (l *log) head(dst []byte) []byte { return binary.LittleEndian.AppendUint64(dst, l.next) }
+
+// restoreHead reads what head wrote.
+func (l *log) restoreHead(h []byte) { l.next = max(l.next, binary.LittleEndian.Uint64(h)) }
+
 var errSaved = errors.New("a saved row does not have the shape of the operator's rows")
 
-// restore calls f with the saved rows in the order in which they came: each is appended to the batch
-// that at returns.
-func (l *log) restore(saved state.Saved, s types.Schema, at func() *vec.Batch, f func(n uint64)) error {
-	return saved.Scan(0, func(_ int, key, value []byte) error {
-		if err := l.load(s, at(), key, value); err != nil {
+// restore returns the saved rows and their numbers in the order in which they came.
+func (l *log) restore(saved state.Saved, s types.Schema) (*vec.Batch, []uint64, error) {
+	b := vec.NewBatch(s)
+	var numbers []uint64
+	err := saved.Scan(0, func(_ int, key, value []byte) error {
+		n, err := l.load(s, b, key, value)
+		if err != nil {
 			return fmt.Errorf("entry %x: %w", key, err)
 		}
-		f(l.next - 1)
+		numbers = append(numbers, n)
 		return nil
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !slices.IsSorted(numbers) {
+		at := make([]int32, b.N)
+		for i := range at {
+			at[i] = int32(i)
+		}
+		slices.SortFunc(at, func(i, j int32) int { return cmp.Compare(numbers[i], numbers[j]) })
+		inOrder := vec.NewBatch(s)
+		inOrder.Gather(b, at)
+		b = inOrder
+		slices.Sort(numbers)
+	}
+	for k, n := range numbers {
+		if k > 0 && n == numbers[k-1] || n+1 < n {
+			return nil, nil, errSaved
+		}
+		l.next = max(l.next, n+1)
+	}
+	l.frozen = l.next
+	return b, numbers, nil
 }
 
-func (l *log) load(s types.Schema, b *vec.Batch, key, value []byte) error {
-	if len(key) != keyBytes || key[0]|key[1]|key[2] != 0 || len(value) < 5 || value[1] > uint8(types.Delete) {
-		return errSaved
+// load appends a saved row to b and returns its number.
+func (l *log) load(s types.Schema, b *vec.Batch, key, value []byte) (uint64, error) {
+	n, ok := number(key)
+	if !ok {
+		return 0, errSaved
 	}
-	n := binary.BigEndian.Uint64(key[3:])
-	if n < l.next || n+1 < n {
+	if err := decodeRow(value, s, b); err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(l.key(nil, b.Cols, b.N-1, n), key) {
+		return 0, errSaved
+	}
+	return n, nil
+}
+
+// decodeRow appends the row of a saved value to b, with its kind where there are kinds or it is none
+// of an insert.
+func decodeRow(value []byte, s types.Schema, b *vec.Batch) error {
+	if len(value) < 5 || value[1] > uint8(types.Delete) {
 		return errSaved
 	}
 	rest, ok := value[5:], true
@@ -126,11 +216,10 @@ func (l *log) load(s types.Schema, b *vec.Batch, key, value []byte) error {
 	if len(rest) > 0 {
 		return errSaved
 	}
-	l.next, l.frozen = n+1, n+1
-	for len(b.Kinds) < b.N {
-		b.Kinds = append(b.Kinds, types.Insert)
-	}
 	if kind := types.RowKind(value[1]); kind != types.Insert || b.Kinds != nil {
+		for len(b.Kinds) < b.N {
+			b.Kinds = append(b.Kinds, types.Insert)
+		}
 		b.Kinds = append(b.Kinds, kind)
 	}
 	rest = value[5:]
@@ -143,7 +232,7 @@ func (l *log) load(s types.Schema, b *vec.Batch, key, value []byte) error {
 }
 
 // States implements op.Stateful.
-func (o *Sort) States() []state.Spec { return rowState(o.in) }
+func (o *Sort) States() []state.Spec { return rowState(o.in, o.n.Limit < 0) }
 
 // stateful is the operator that does the work.
 func (o *Sort) stateful() saver { return o.Operator.(saver) }
@@ -173,30 +262,6 @@ func (o *Sort) Restore(saved state.Saved, heads [][]byte) error {
 // rowBytes is about the size of a saved row.
 func rowBytes(s types.Schema) int { return 32 + 16*len(s.Fields) }
 
-// Freeze implements op.Stateful; rows of All only come.
-func (o *All) Freeze(d *state.Delta) error {
-	for n := o.log.frozen; n < o.log.next; n++ {
-		p := o.rows[n]
-		o.log.put(d, n, o.chunks[p.chunk], int(p.row))
-	}
-	o.log.freeze(d)
-	return nil
-}
-
-// Dirty implements op.Stateful.
-func (o *All) Dirty() int { return o.log.dirty(len(o.rows)) * rowBytes(o.schema) }
-
-// Head implements op.Stateful.
-func (o *All) Head(dst []byte) ([]byte, error) { return dst, nil }
-
-// Restore implements op.Stateful.
-func (o *All) Restore(saved state.Saved, _ [][]byte) error {
-	return o.log.restore(saved, o.schema, func() *vec.Batch { return o.chunks[o.chunk()] }, func(uint64) {
-		at := len(o.chunks) - 1
-		o.rows = append(o.rows, place{int32(at), int32(o.chunks[at].N - 1)})
-	})
-}
-
 // Freeze implements op.Stateful.
 func (o *Top) Freeze(d *state.Delta) error {
 	for _, r := range o.fresh {
@@ -222,13 +287,14 @@ func (o *Top) Head(dst []byte) ([]byte, error) {
 
 // Restore implements op.Stateful. The rows that are to be shown were shown.
 func (o *Top) Restore(saved state.Saved, heads [][]byte) error {
-	var b *vec.Batch
-	err := o.log.restore(saved, o.schema, func() *vec.Batch {
-		b = vec.NewBatch(o.schema)
-		return b
-	}, func(n uint64) { o.rows = append(o.rows, &topRow{b: b, number: n}) })
+	rows, numbers, err := o.log.restore(saved, o.schema)
 	if err != nil {
 		return err
+	}
+	for i, n := range numbers {
+		b := vec.NewBatch(o.schema)
+		b.AppendRow(&vec.Batch{N: rows.N, Cols: rows.Cols}, i)
+		o.rows = append(o.rows, &topRow{b: b, number: n})
 	}
 	for _, h := range heads {
 		if len(h) != 1 {
@@ -245,55 +311,8 @@ func (o *Top) Restore(saved state.Saved, heads [][]byte) error {
 	return nil
 }
 
-// Freeze implements op.Stateful.
-func (o *Temporal) Freeze(d *state.Delta) error {
-	at, _ := slices.BinarySearch(o.numbers, o.log.frozen)
-	for i := at; i < len(o.numbers); i++ {
-		o.log.put(d, o.numbers[i], o.rows, i)
-	}
-	o.log.freeze(d)
-	return nil
-}
-
-// Dirty implements op.Stateful.
-func (o *Temporal) Dirty() int { return o.log.dirty(o.rows.N) * rowBytes(o.schema) }
-
-// Head implements op.Stateful: the watermark, the last time emitted, the rows left out for OFFSET (8
-// bytes each, little endian).
-func (o *Temporal) Head(dst []byte) ([]byte, error) {
-	le := binary.LittleEndian
-	return le.AppendUint64(le.AppendUint64(le.AppendUint64(dst, uint64(o.wm)), uint64(o.emitted)), uint64(o.left)), nil
-}
-
-// Restore implements op.Stateful.
-func (o *Temporal) Restore(saved state.Saved, heads [][]byte) error {
-	le := binary.LittleEndian
-	for _, h := range heads {
-		if len(h) != 24 {
-			return errSaved
-		}
-		o.wm = max(o.wm, int64(le.Uint64(h)))
-		o.emitted = max(o.emitted, int64(le.Uint64(h[8:])))
-		o.left = max(o.left, int64(le.Uint64(h[16:])))
-	}
-	err := o.log.restore(saved, o.schema, func() *vec.Batch { return o.rows }, func(n uint64) {
-		o.numbers = append(o.numbers, n)
-	})
-	if err != nil {
-		return err
-	}
-	for i := range o.rows.N {
-		o.rows.Stamps = append(o.rows.Stamps, o.wm)
-		if t := o.time(o.rows, i); !o.proc && t > o.emitted {
-			o.waiting = push(o.waiting, t)
-		}
-	}
-	o.count()
-	return nil
-}
-
 // States implements op.Stateful.
-func (o *Limit) States() []state.Spec { return rowState(o.in) }
+func (o *Limit) States() []state.Spec { return rowState(o.in, false) }
 
 // Freeze implements op.Stateful.
 func (o *Limit) Freeze(d *state.Delta) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/exec/sort"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -26,6 +27,12 @@ func number(c exectest.Case, arg string, none int64) int64 {
 // TestCases runs the text cases; what is expected is the rows in order, or with "fold" the folded
 // result.
 func TestCases(t *testing.T) {
+	before := state.Evictions()
+	defer func() {
+		if state.Evictions() == before {
+			t.Error("no row left memory")
+		}
+	}()
 	for _, c := range exectest.Cases(t, "testdata/*.txt") {
 		t.Run(c.Name, func(t *testing.T) {
 			var keys []plan.SortKey
@@ -46,7 +53,7 @@ func TestCases(t *testing.T) {
 			}
 			_, batch := c.Args["batch"]
 			_, fold := c.Args["fold"]
-			exectest.Run(t, mk, c.Schema, c.Script, exectest.Options{BatchMode: batch}, func(t *testing.T, r *exectest.Result) {
+			exectest.Run(t, mk, c.Schema, c.Script, exectest.Options{BatchMode: batch, Spills: true}, func(t *testing.T, r *exectest.Result) {
 				var got []string
 				for _, row := range r.Rows {
 					got = append(got, row.Text)

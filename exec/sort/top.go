@@ -47,7 +47,7 @@ func newTop(keys []plan.SortKey, offset, limit int64, s types.Schema) *Top {
 // Open implements op.Operator.
 func (o *Top) Open(c *op.Context, out op.Output) error {
 	o.c, o.out = c, out
-	o.log.open(c)
+	o.log.open(c, nil)
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (o *Top) note(r *topRow) {
 func (o *Top) drop(r *topRow) {
 	if o.log.on {
 		r.gone = true
-		o.log.remove(r.number)
+		o.log.remove(r.b.Cols, 0, r.number)
 	}
 }
 

@@ -22,6 +22,8 @@ type flow struct {
 	dir  string
 	text string
 	rows int64 // read in all
+	// drops: state that cannot be read is left behind.
+	drops bool
 }
 
 func newFlow(t *testing.T, script string) *flow {
@@ -52,7 +54,7 @@ func (f *flow) put(lines ...string) {
 // a savepoint.
 func (f *flow) run(from string) (place string) {
 	f.t.Helper()
-	e := engine.New(engine.Options{Dir: f.dir, Recovery: engine.RecoveryOptions{From: from}})
+	e := engine.New(engine.Options{Dir: f.dir, Recovery: engine.RecoveryOptions{From: from, AllowDropped: f.drops}})
 	err := e.Script(f.t.Context(), "flow.sql", f.text, engine.Handler{JobStarted: func(r *engine.Run) {
 		go func() {
 			for end := time.Now().Add(20 * time.Second); r.Status().RowsRead < f.rows && time.Now().Before(end); {

@@ -66,9 +66,10 @@ func (o *Agg) States() []state.Spec {
 // groupSpecs describes groups by a prefix and a key, and their distinct values.
 func (o *Agg) groupSpecs(name string, prefix []types.Field) []state.Spec {
 	key := fieldsOf(o.inS, o.n.Keys, prefix...)
-	specs := []state.Spec{{Name: name, Version: saveVersion, Key: key, Value: []types.Field{accumulators}}}
+	specs := []state.Spec{{Name: name, Version: saveVersion, Key: key, Value: []types.Field{accumulators},
+		KeyParts: keyParts(prefix, len(key), len(key)), Parts: partsOf(o.set, o.n, o.inS)}}
 	for _, sp := range o.set.ValueSpecs(key) {
-		sp.Name = name + ": " + sp.Name
+		sp.Name, sp.KeyParts = name+": "+sp.Name, keyParts(prefix, len(key), len(sp.Key))
 		specs = append(specs, sp)
 	}
 	return specs

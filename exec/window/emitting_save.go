@@ -24,9 +24,11 @@ func (o *Emitting) States() []state.Spec {
 	}
 	key := fieldsOf(o.inS, o.n.Keys, end...)
 	specs := []state.Spec{{Name: "windows", Version: saveVersion, Key: key, Value: []types.Field{
-		field("to_be_shown", types.BooleanType), {Name: "shown", Type: types.BytesType}, accumulators}}}
+		field("to_be_shown", types.BooleanType), {Name: "shown", Type: types.BytesType}, accumulators},
+		KeyParts: keyParts(end, len(key), len(key)), Parts: partsOf(o.set, o.n, o.inS)}}
+	specs[0].Parts["shown"] = o.shownParts()
 	for _, sp := range o.set.ValueSpecs(key) {
-		sp.Name = "windows: " + sp.Name
+		sp.Name, sp.KeyParts = "windows: "+sp.Name, keyParts(end, len(key), len(sp.Key))
 		specs = append(specs, sp)
 	}
 	return specs

@@ -23,7 +23,7 @@ func (o *Session) States() []state.Spec {
 	}
 	row = row.NotNull()
 	return []state.Spec{{Name: "sessions", Version: saveVersion, Key: fieldsOf(o.inS, o.n.Keys),
-		Value: []types.Field{field("sessions", types.Type{Kind: types.Array, Elem: &row})}}}
+		Value: []types.Field{field("sessions", types.Type{Kind: types.Array, Elem: &row})}, Parts: partsOf(o.set, o.n, o.inS)}}
 }
 
 // Freeze implements op.Stateful.

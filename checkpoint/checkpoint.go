@@ -31,6 +31,8 @@ type Manifest struct {
 	Savepoint bool   `json:"savepoint,omitempty"`
 	// Finished says that the job came to its end with this checkpoint.
 	Finished bool `json:"finished,omitempty"`
+	// Run is the run of a script with several jobs that this one belongs to; nil where there was one.
+	Run *ScriptRun `json:"run,omitempty"`
 	// MixedBooks says that the counters of the operators do not belong together any more: some began
 	// with a start from a checkpoint of another plan.
 	MixedBooks bool `json:"mixedBooks,omitempty"`
@@ -52,6 +54,14 @@ type Manifest struct {
 	Tail []Tail `json:"-"`
 	// Channels is the rows on their way between subtasks.
 	Channels []Channel `json:"-"`
+}
+
+// ScriptRun is a run of a script with several jobs: from its start, over all starts that went on with
+// it, until all of its jobs had come to their end.
+type ScriptRun struct {
+	ID string `json:"id"`
+	// Jobs is how many of its jobs take checkpoints.
+	Jobs int `json:"jobs"`
 }
 
 // Operator is one operator with state, or with books.

@@ -338,8 +338,7 @@ func (a *matcher) dropped() {
 	foreign := a.foreign()
 	for i := range a.m.Sinks {
 		if s := &a.m.Sinks[i]; len(s.Pending) == 0 && foreign && a.nodeOf(s.Node) < 0 {
-			lost("the end of what goes to ", label(s.Node, s.Table), "the plan does not write it any more; if the script has several "+
-				"INSERTs, leave them in their order: a job is known by its number")
+			lost("the end of what goes to ", label(s.Node, s.Table), "the plan does not write it any more")
 		} else if len(s.Pending) > 0 && a.nodeOf(s.Node) < 0 {
 			lost("output for ", label(s.Node, s.Table), fmt.Sprintf("its output of checkpoint %d, unless that was committed since",
 				s.Pending[len(s.Pending)-1].Checkpoint))

@@ -184,6 +184,9 @@ func JobFolder(job string) string {
 	return s
 }
 
+// PlaceOf is where a checkpoint lies below its job's folder.
+func PlaceOf(id int64) string { return checkpointName(id) }
+
 func checkpointName(id int64) string { return fmt.Sprintf("%s%010d", checkpointsFolder, id) }
 
 // ids lists the checkpoints in the store, ascending.

@@ -82,10 +82,14 @@ func (l systemLock) release(context.Context) error { return l.Close() }
 
 // lease is a lock as an object.
 type lease struct {
-	s    object.Store
-	now  func() time.Time
-	n    int64
-	mine leaseText
+	s   object.Store
+	now func() time.Time
+	n   int64
+
+	// writing holds a token while the lease is not being written: a renewal on its way when the lease is
+	// given back would take it anew. Who has the token may use mine.
+	writing chan struct{}
+	mine    leaseText
 }
 
 // leaseText is the content of a lease.
@@ -101,7 +105,7 @@ func leaseName(n int64) string { return fmt.Sprintf("%s%010d", leasesName, n) }
 
 // takeLease takes the lease of a job, or returns a *LockedError.
 func takeLease(ctx context.Context, s object.Store, o RepositoryOptions) (*lease, error) {
-	l := &lease{s: s, now: o.Now, mine: leaseText{Owner: processNote(o.Now()), Token: o.Draw(), Process: thisProcess()}}
+	l := &lease{s: s, now: o.Now, writing: make(chan struct{}, 1), mine: leaseText{Owner: processNote(o.Now()), Token: o.Draw(), Process: thisProcess()}}
 	fail := func(err error) error { return fmt.Errorf("lock job %q in %s: %w", o.Job, s, err) }
 	last, numbers, err := l.list(ctx)
 	if err != nil {
@@ -138,6 +142,7 @@ func takeLease(ctx context.Context, s object.Store, o RepositoryOptions) (*lease
 	if err := s.Delete(ctx, numbers...); err != nil {
 		return nil, fail(err)
 	}
+	l.writing <- struct{}{}
 	return l, nil
 }
 
@@ -170,6 +175,15 @@ func (l *lease) read(ctx context.Context, n int64) (leaseText, error) {
 
 // renew writes the lease anew. ErrFenced: another process has taken it.
 func (l *lease) renew(ctx context.Context) error {
+	select {
+	case <-l.writing:
+		defer func() { l.writing <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.mine.Free {
+		return nil
+	}
 	last, _, err := l.list(ctx)
 	if err != nil {
 		return err
@@ -212,6 +226,12 @@ func (l *lease) hold(ctx context.Context) error {
 func (l *lease) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseTime)
 	defer cancel()
+	select {
+	case <-l.writing: // a renewal ends soon: it has a third of the lease's time
+		defer func() { l.writing <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	l.mine.Free = true
 	return l.write(ctx)
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
+	"syscall"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/object"
 )
 
@@ -36,9 +39,23 @@ func (r *Repository) Save(ctx context.Context, m *Manifest, paths map[string]str
 		r.mu.Unlock()
 	}
 	if err != nil {
-		return saved, fmt.Errorf("write checkpoint %d to %s: %w", m.ID, r, err)
+		return saved, hopeless(fmt.Errorf("write checkpoint %d to %s: %w", m.ID, r, err))
 	}
 	return saved, nil
+}
+
+// hopeless makes an error a *connector.Fatal if trying again would not help: who writes may not, or there
+// is no such place. A full disk may have room again.
+func hopeless(err error) error {
+	var code interface{ ErrorCode() string }
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
+	case errors.As(err, &code) && slices.Contains([]string{"AccessDenied", "AllAccessDisabled", "InvalidAccessKeyId", "NoSuchBucket",
+		"SignatureDoesNotMatch"}, code.ErrorCode()):
+	default:
+		return err
+	}
+	return &connector.Fatal{Err: err}
 }
 
 func (r *Repository) save(ctx context.Context, m *Manifest, paths map[string]string) (saved Saved, err error) {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/tidemark-stream/tidemark/object"
 )
@@ -28,6 +31,42 @@ func (s *Snapshot) Fetch(ctx context.Context, f File, path string) error {
 		d.Checkpoint = s.Manifest.ID
 	}
 	return err
+}
+
+// Check reads all files of the snapshot and compares them with their checksums. A *Damage says which
+// one is not what was written.
+func (s *Snapshot) Check(ctx context.Context) error {
+	for _, f := range allFiles(s.Manifest) {
+		at := object.Join(s.store.String(), filesFolder+f.Object)
+		size, sum, err := sumObject(ctx, s.store, filesFolder+f.Object)
+		d := &Damage{Object: at, Checkpoint: s.Manifest.ID, Of: f.Of}
+		switch {
+		case errors.Is(err, object.ErrNotFound):
+			d.Detail = "it is missing"
+		case err != nil:
+			return fmt.Errorf("read %s: %w", at, err)
+		case size != f.Size:
+			d.Detail = fmt.Sprintf("it has %d bytes of %d", size, f.Size)
+		case sum != f.Sum:
+			d.Detail = fmt.Sprintf("the checksum is %s, not %s", sum, f.Sum)
+		default:
+			continue
+		}
+		return d
+	}
+	return nil
+}
+
+// sumObject is the size and checksum of an object.
+func sumObject(ctx context.Context, s object.Store, name string) (size int64, sum string, err error) {
+	r, err := s.Open(ctx, name, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	defer r.Close()
+	h := xxh3.New()
+	size, err = io.Copy(h, r)
+	return size, fmt.Sprintf("%016x", h.Sum64()), err
 }
 
 // file is what the snapshot says of an object, nil if it is none of its.

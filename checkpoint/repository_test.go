@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/object/objecttest"
 )
@@ -315,6 +318,53 @@ func deadProcess(t *testing.T, s object.Store) string {
 	}
 	return before + `"start":"1` + start + "}"
 }
+
+// TestUnwritablePlaceIsHopeless has a store refuse what is written to it: trying again would not help,
+// unless it may by itself.
+func TestUnwritablePlaceIsHopeless(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EACCES}, true},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.EROFS}, true},
+		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}, false},
+		{coded("AccessDenied"), true},
+		{coded("NoSuchBucket"), true},
+		{coded("SlowDown"), false},
+	} {
+		b := newBench(t)
+		s := &refusing{Store: object.NewLocal(t.TempDir(), nil)}
+		r := b.open(s)
+		s.err = c.err
+		_, err := r.Save(t.Context(), b.manifest(1), b.paths)
+		var fatal *connector.Fatal
+		if !errors.Is(err, c.err) || errors.As(err, &fatal) != c.want {
+			t.Errorf("%v: fatal is %t (%v)", c.err, !c.want, err)
+		}
+		s.err = nil
+		r.Close()
+	}
+}
+
+// refusing is a store that fails to write with err, where there is one.
+type refusing struct {
+	object.Store
+	err error
+}
+
+func (s *refusing) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.Store.PutIfAbsent(ctx, name, data)
+}
+
+// coded is an error with a code, as clients of object stores give it.
+type coded string
+
+func (c coded) Error() string     { return string(c) }
+func (c coded) ErrorCode() string { return string(c) }
 
 // TestFencing lets two processes go on from one checkpoint, in all orders of their next steps.
 func TestFencing(t *testing.T) {

@@ -90,6 +90,9 @@ type Handler struct {
 	Rows func(j *Run, b *vec.Batch) error
 	// JobEnded gets the closing account, also of a job that failed.
 	JobEnded func(j *Run, r *job.Report, err error)
+	// JobSkipped is told of a job that is not run, and why: it had come to its end in the run of the
+	// script that this one goes on with.
+	JobSkipped func(name, why string)
 	// Warn takes messages that are not errors.
 	Warn func(msg string)
 }
@@ -111,7 +114,8 @@ type Run struct {
 	Name, Began string
 	Restored    *checkpoint.Report
 
-	closed func() error // gives the job's lock back
+	closed  func() error // gives the job's lock back
+	explain func(error) error
 }
 
 // Script runs a script in a session of its own; see Session.Script.
@@ -126,14 +130,15 @@ func (e *Engine) Script(ctx context.Context, name, text string, h Handler) error
 // Session keeps tables, views and settings between scripts. Its methods must not be called at the
 // same time.
 type Session struct {
-	e *Engine
-	s *sql.Session
+	e    *Engine
+	s    *sql.Session
+	past []ast.Statement // what was executed so far and changed the session
 }
 
 // NewSession returns a session with the engine's settings and nothing defined.
 func (e *Engine) NewSession() (*Session, error) {
 	s, err := e.session("", "", Handler{})
-	return &Session{e, s}, err
+	return &Session{e: e, s: s}, err
 }
 
 // Script runs every statement of a script in order, until the last job has ended. A job whose
@@ -151,13 +156,21 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 	r := &scriptRun{e: s.e, h: h, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if several(stmts) {
+		if r.known, err = s.e.ahead(ctx, name, text, s.past, stmts, r.warn); err != nil {
+			return src.error(err)
+		}
+	}
 	for i, st := range stmts {
 		if h.Statement != nil {
 			h.Statement(st, i == len(stmts)-1)
 		}
-		if err = r.statement(ctx, cancel, st); err != nil {
+		if err = r.statement(ctx, cancel, i, st); err != nil {
 			cancel(err)
 			break
+		}
+		if changesSession(st) {
+			s.past = append(s.past, st)
 		}
 	}
 	r.wg.Wait()
@@ -173,9 +186,20 @@ type scriptRun struct {
 	h       Handler
 	session *sql.Session
 	wg      sync.WaitGroup
-	jobs    int // that take checkpoints
+	known   map[int]*scriptJob // of a script with several jobs, by statement: those that take checkpoints
 	mu      sync.Mutex
 	err     error
+}
+
+// several reports whether a script may have several jobs that take checkpoints.
+func several(stmts []ast.Statement) bool {
+	n := 0
+	for _, st := range stmts {
+		if makesJob(st) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 func (r *scriptRun) warn(msg string) {
@@ -223,22 +247,28 @@ func (e *Engine) fix(s *sql.Session) error {
 	return nil
 }
 
-func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFunc, st ast.Statement) error {
+// fixAfter is fix where st may have changed what the caller has fixed.
+func (e *Engine) fixAfter(s *sql.Session, st ast.Statement) error {
+	if _, ok := st.(*ast.Reset); ok {
+		return e.fix(s)
+	}
+	return nil
+}
+
+func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFunc, at int, st ast.Statement) error {
 	if r.e.overridden(st) {
 		return nil
 	}
 	res, err := r.session.Execute(st)
+	if err == nil {
+		err = r.e.fixAfter(r.session, st)
+	}
 	if err != nil {
 		return err
 	}
-	if _, ok := st.(*ast.Reset); ok {
-		if err := r.e.fix(r.session); err != nil {
-			return err
-		}
-	}
 	switch {
 	case res.Plan != nil:
-		return r.job(ctx, cancel, st, res.Plan)
+		return r.job(ctx, cancel, at, st, res.Plan)
 	case res.Schema.Len() > 0:
 		if r.h.Table != nil {
 			return r.h.Table(st, res.Schema, res.Rows)
@@ -250,7 +280,7 @@ func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFun
 }
 
 // job starts a job and, if it ends by itself, waits for it.
-func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st ast.Statement, p *plan.Plan) error {
+func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at int, st ast.Statement, p *plan.Plan) error {
 	cfg := r.session.Config()
 	run := &Run{Plan: p, Statement: st, Config: cfg}
 	for _, n := range p.Nodes {
@@ -270,7 +300,10 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 	}
 	var restart *checkpoint.Restart
 	var prepare func(context.Context) (*job.CheckpointOptions, error)
-	rec, err := r.recovery(ctx, p, cfg)
+	rec, err := r.recovery(ctx, at, p, cfg)
+	if rec != nil && rec.done {
+		return r.skip(ctx, rec, o)
+	}
 	if err == nil && rec != nil {
 		err = rec.fit(func() (*plan.Plan, error) { return r.twoPhases(st) })
 		p, run.Plan = rec.p, rec.p
@@ -297,6 +330,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 		if rec != nil {
 			run.closed = rec.close
 		}
+		err = rec.explain(err)
 		if run.closed != nil {
 			err = errors.Join(err, run.closed())
 		}
@@ -305,7 +339,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, st 
 	run.Supervisor, run.Bounded = j, j.Bounded()
 	if rec != nil {
 		run.Name, run.Began, run.Restored = rec.job, rec.how, rec.report
-		run.closed = rec.close
+		run.closed, run.explain = rec.close, rec.explain
 		rec.hold(j.Kill)
 	}
 	if r.h.JobStarted != nil {
@@ -353,6 +387,9 @@ func (r *scriptRun) twoPhases(st ast.Statement) (*plan.Plan, error) {
 
 func (r *scriptRun) wait(run *Run) error {
 	report, err := run.Wait()
+	if run.explain != nil {
+		err = run.explain(err)
+	}
 	if run.closed != nil {
 		if e := run.closed(); err == nil {
 			err = e
@@ -407,6 +444,9 @@ func (e *Engine) deadLetterSink(s *sql.Session, name string) (connector.Sink, ty
 	f := connector.Lookup(spec.Connector)
 	if f == nil || f.NewSink == nil {
 		return nil, schema, fmt.Errorf("table '%s' cannot be written", name)
+	}
+	if more := f.Inherited(spec.Options, s.Config().All()); more != nil {
+		spec = t.Spec(more)
 	}
 	sink, err := f.NewSink(connector.SinkConfig{Table: spec, Schema: schema, Mode: types.InsertOnly,
 		Options: option.Of(spec.Options, f.Options, connector.CommonOptions), Resolve: e.resolve,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/internal/version"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/object"
@@ -55,52 +56,90 @@ type recovery struct {
 	work    string
 	tmp     bool // work is to be removed at the end
 	maxPar  int
+	run     *checkpoint.ScriptRun // nil: the script has one job
 
 	from    *checkpoint.Manifest // of the first start
 	recover *checkpoint.Manifest
 	lineage string
 	snap    *checkpoint.Snapshot
 	starts  int
-	// How says how the job began, for people.
+	// How says how the job began, for people. done says that it came to its end in the run of the
+	// script that this one goes on with, so that it is not run.
 	how    string
+	done   bool
 	report *checkpoint.Report
 	cancel context.CancelFunc
 }
 
-// recovery reads the session's options; nil where the job takes no checkpoints.
-func (r *scriptRun) recovery(ctx context.Context, p *plan.Plan, cfg *catalog.Config) (*recovery, error) {
-	if !takesCheckpoints(p) {
-		return nil, nil
-	}
-	given := cfg.All()
-	o, err := checkpoint.ReadOptions(given)
-	if err != nil {
+// recovery reads the session's options; nil where the job, that of statement at, takes no checkpoints.
+func (r *scriptRun) recovery(ctx context.Context, at int, p *plan.Plan, cfg *catalog.Config) (*recovery, error) {
+	j, err := r.e.newScriptJob(at, p, cfg)
+	if j == nil || err != nil || !j.takes() {
 		return nil, err
 	}
-	if r.e.o.Recovery.From != "" {
-		o.From = r.e.o.Recovery.From
-	}
-	if o.Coordinator.Interval == 0 && o.SavepointDir == "" && o.From == "" {
-		return nil, nil
-	}
-	for _, n := range o.Notes {
+	for _, n := range j.o.Notes {
 		r.warn(n)
 	}
-	c := &recovery{e: r.e, o: o, ro: r.e.o.Recovery, given: given, p: p, prints: plan.Fingerprints(p),
-		maxPar: maxParallelism(cfg)}
-	c.o.AllowDropped = c.o.AllowDropped || c.ro.AllowDropped
-	r.jobs++
-	c.job, c.dir = homeOf(p, r.jobs, o)
-	if c.ro.Fresh && c.ro.From != "" {
+	ro := r.e.o.Recovery
+	if ro.Fresh && ro.From != "" {
 		return nil, errors.New("--fresh and --from contradict each other: leave one out")
 	}
+	if k := r.known[at]; k != nil {
+		j = k
+	} else if err = r.e.settle(ctx, []*scriptJob{j}, r.warn); err != nil {
+		return nil, err
+	}
+	c := &recovery{e: r.e, o: j.o, ro: ro, given: j.given, job: j.name, dir: j.dir, p: p, prints: plan.Fingerprints(p), maxPar: j.maxPar, run: j.run}
 	if err = c.open(ctx); err == nil {
 		err = c.begin(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(c.explain(err), c.close())
 	}
 	return c, nil
+}
+
+// skip commits what a job that had come to its end may have left to be committed, and does not run it.
+func (r *scriptRun) skip(ctx context.Context, c *recovery, o job.Options) error {
+	o.Checkpoints = &job.CheckpointOptions{Repo: c.repo, Job: c.job, Recover: c.recover, WorkDir: c.work}
+	if err := errors.Join(job.Settle(ctx, c.p, o), c.close()); err != nil {
+		return err
+	}
+	if r.h.JobSkipped != nil {
+		r.h.JobSkipped(c.job, c.how)
+	}
+	return nil
+}
+
+// DamagedError says that a job's newest checkpoint is damaged, and where the next older one is.
+type DamagedError struct {
+	Job string
+	// Older is the place of the newest checkpoint that can be read, "" if there is none, and ID its
+	// number.
+	Older string
+	ID    int64
+	Err   error
+}
+
+// Error implements error.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("job %s does not start, as its newest checkpoint cannot be read: %v", e.Job, e.Err)
+}
+
+// Unwrap returns the damage.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// explain adds to an error where an older checkpoint is, if one is damaged.
+func (c *recovery) explain(err error) error {
+	var d *checkpoint.Damage
+	if c == nil || !errors.As(err, &d) || c.o.From != "" {
+		return err
+	}
+	e := &DamagedError{Job: c.job, Err: err}
+	if d.Older > 0 {
+		e.ID, e.Older = d.Older, object.Join(c.repo.String(), checkpoint.PlaceOf(d.Older))
+	}
+	return e
 }
 
 // fit makes the plan one that the job can go on with: where it holds rows on their way between the
@@ -160,22 +199,6 @@ func takesCheckpoints(p *plan.Plan) bool {
 		}
 	}
 	return !p.Batch
-}
-
-// homeOf names a job that can take checkpoints, the nth of its script, and the place of all jobs'
-// checkpoints: by default beside the script, however the path to that was typed.
-func homeOf(p *plan.Plan, nth int, o checkpoint.Options) (name, dir string) {
-	name, dir = p.Name, DefaultCheckpoints
-	if p.Name == p.File {
-		name, dir = filepath.Base(p.File), filepath.Join(filepath.Dir(p.File), DefaultCheckpoints)
-	}
-	if nth > 1 {
-		name = fmt.Sprintf("%s-%d", name, nth)
-	}
-	if o.Dir != "" {
-		dir = o.Dir
-	}
-	return name, dir
 }
 
 // maxParallelism is the number of key groups of a session's jobs.
@@ -275,7 +298,7 @@ func (c *recovery) prepare(ctx context.Context) (*job.CheckpointOptions, error) 
 			return nil, err
 		}
 	}
-	o := &job.CheckpointOptions{Coordinator: c.o.Coordinator, Repo: c.repo, Job: c.job, Lineage: c.lineage, From: from, Recover: recover,
+	o := &job.CheckpointOptions{Coordinator: c.o.Coordinator, Repo: c.repo, Job: c.job, Run: c.run, Lineage: c.lineage, From: from, Recover: recover,
 		Fingerprints: c.prints, WorkDir: filepath.Join(c.work, fmt.Sprint(c.starts)), Program: version.String(),
 		StoreMemory: c.o.StateMemory / 4, Savepoints: func(ctx context.Context, m *checkpoint.Manifest, paths map[string]string) (string, error) {
 			path, _, err := c.repo.Savepoint(ctx, m, paths, c.savedAt)
@@ -319,9 +342,13 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.recover = leftover(c.from, newest)
 		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started))
 	case len(damage) > 0:
-		return damage[0]
+		return &connector.Fatal{Err: damage[0]}
 	case newest == nil:
 		c.how = "starts for the first time"
+	case ended(newest, c.run):
+		c.how = fmt.Sprintf("is not run again: it came to its end %s, in the run of the script that this one goes on with", when(newest.Started))
+		c.recover, c.done = newest, true
+		return nil
 	case newest.Finished:
 		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
 		c.recover = newest
@@ -361,7 +388,7 @@ func (c *recovery) again(ctx context.Context) (from, recover *checkpoint.Manifes
 	case err != nil:
 		return nil, nil, err
 	case len(damage) > 0:
-		return nil, nil, damage[0]
+		return nil, nil, &connector.Fatal{Err: damage[0]} // it does not heal
 	case newest != nil && newest.Lineage == c.lineage:
 		return newest, newest, nil
 	case c.snap != nil:

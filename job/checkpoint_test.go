@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,7 +130,10 @@ func (slowSource) NewReader(context.Context, int) (connector.Reader, error) {
 }
 func (slowSource) Guarantee() string { return "" }
 
-type slowReader struct{ base, at int64 }
+type slowReader struct{ base, at, waited int64 }
+
+// slowFails makes the next read of a slow source fail.
+var slowFails atomic.Bool
 
 func (r *slowReader) Position() connector.Position {
 	return connector.Position{Offset: r.at, Set: true}
@@ -137,8 +141,14 @@ func (r *slowReader) Position() connector.Position {
 func (r *slowReader) Lag() int64   { return int64(slowRows) - r.at }
 func (r *slowReader) Close() error { return nil }
 func (r *slowReader) ReadBatch(_ context.Context, b *vec.Batch, maxRows int) error {
-	if r.at >= int64(slowRows) {
+	switch {
+	case slowFails.CompareAndSwap(true, false):
+		return errors.New("the source is away")
+	case r.at >= int64(slowRows):
 		return io.EOF
+	case r.at%50 == r.base/100_000+5 && r.waited != r.at: // now and then it has nothing at once
+		r.waited = r.at
+		return connector.ErrNoData
 	}
 	time.Sleep(200 * time.Microsecond)
 	n := min(maxRows, 7, slowRows-int(r.at))

@@ -21,8 +21,10 @@ type CheckpointOptions struct {
 	Resumed checkpoint.Resumed
 	// Savepoints writes a manifest as a savepoint and returns where it is; nil: there is no place.
 	Savepoints func(ctx context.Context, m *checkpoint.Manifest, paths map[string]string) (string, error)
-	// Job is the job's name; Lineage what this start belongs to.
+	// Job is the job's name; Lineage what this start belongs to; Run the run of a script with several
+	// jobs, or nil.
 	Job, Lineage string
+	Run          *checkpoint.ScriptRun
 	// From is the checkpoint to go on from; nil: start with nothing. Operators is, by node of the
 	// plan, the operator of From whose state it takes; Nodes, by node number in From, the node
 	// that took its place.
@@ -129,7 +131,7 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 		}
 	}
 	m := &checkpoint.Manifest{Version: checkpoint.FormatVersion, Job: c.o.Job, Lineage: c.o.Lineage, ID: k.id,
-		Finished: finished, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
+		Finished: finished, Run: c.o.Run, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
 		Parallelism: c.j.o.Parallelism, MaxParallelism: c.j.o.MaxParallelism,
 		Files: c.files, Tail: tail}
 	k.mu.Lock()
@@ -233,4 +235,23 @@ type CheckpointStatus struct {
 	LastAt            time.Time
 	LastError         string
 	LastSavepoint     string // where it is
+}
+
+// after adds what the starts before this one did; what is said of the last checkpoint is of the last
+// one that there was.
+func (c CheckpointStatus) after(before CheckpointStatus) CheckpointStatus {
+	out := c
+	out.Completed += before.Completed
+	out.Failed += before.Failed
+	if c.Last == 0 {
+		out.Last, out.LastTook, out.LastPause = before.Last, before.LastTook, before.LastPause
+		out.LastBytes, out.LastRequests, out.LastAt = before.LastBytes, before.LastRequests, before.LastAt
+	}
+	if c.LastError == "" {
+		out.LastError = before.LastError
+	}
+	if c.LastSavepoint == "" {
+		out.LastSavepoint = before.LastSavepoint
+	}
+	return out
 }

@@ -37,7 +37,7 @@ func (j *Job) openSources() error {
 		o := option.Of(src.Table.Options, f.Options, connector.CommonOptions)
 		table := nativeMetadata(src.Table, f.SourceMetadata)
 		source, err := f.NewSource(connector.SourceConfig{Table: table, Options: o, Columns: src.Columns,
-			Metadata: src.Metadata, Limit: src.Limit, Batch: j.p.Batch, Resolve: j.o.Resolve, Seed: j.o.Seed})
+			Metadata: src.Metadata, Limit: src.Limit, Batch: j.p.Batch, Resolve: j.o.Resolve, Seed: j.o.Seed, Warn: j.o.Warn})
 		if err != nil {
 			return fmt.Errorf("open table %s: %w", src.Table.Name, err)
 		}

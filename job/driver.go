@@ -143,6 +143,9 @@ func (d *driver) do(actions []checkpoint.Action) bool {
 			if d.cut != nil {
 				d.cut.release()
 			}
+			if d.j.o.refused != nil {
+				d.j.o.refused()
+			}
 		case checkpoint.DoStop:
 			if a.Err != nil {
 				d.j.o.Warn(a.Err.Error())

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/plan"
@@ -37,8 +36,7 @@ type inbox struct {
 	space    *sync.Cond
 	ready    chan struct{}
 	closed   bool
-	lifted   bool         // a cut is being taken: channels have no bound
-	blocked  atomic.Int64 // ns that senders waited
+	lifted   bool // a cut is being taken: channels have no bound
 	channels int
 }
 
@@ -76,15 +74,16 @@ func (in *inbox) full(m message) bool {
 	return g < 0 || in.unseen[g]
 }
 
-// send queues m, waiting while its channel is full. It returns false when the inbox was closed.
-func (in *inbox) send(m message) bool {
+// send queues m, waiting while its channel is full, which waited counts. It returns false when the
+// inbox was closed.
+func (in *inbox) send(m message, waited *stopwatch) bool {
 	in.mu.Lock()
 	if in.full(m) {
-		from := time.Now()
+		waited.start(time.Now())
 		for in.full(m) {
 			in.space.Wait()
 		}
-		in.blocked.Add(int64(time.Since(from)))
+		waited.stop(time.Now(), true)
 	}
 	if in.closed {
 		in.mu.Unlock()
@@ -215,6 +214,7 @@ type sender struct {
 	cols    []*vec.Vec
 	maxPar  int
 	pool    *batchPool
+	waited  *stopwatch // for room, of the subtask that sends
 	inboxes []*inbox
 	channel []int // channel number of this subtask in each inbox
 	rows    [][]int32
@@ -261,7 +261,7 @@ func (s *sender) Emit(b *vec.Batch) error {
 			out.Stamps = nil
 		}
 		size := out.Bytes()
-		if !s.inboxes[t].send(message{channel: s.channel[t], batch: out, bytes: size, wm: s.wm}) {
+		if !s.inboxes[t].send(message{channel: s.channel[t], batch: out, bytes: size, wm: s.wm}, s.waited) {
 			return context.Cause(s.ctx)
 		}
 	}
@@ -292,7 +292,7 @@ func (s *sender) Watermark(wm int64) error {
 func (s *sender) tell(m message) error {
 	for t, in := range s.inboxes {
 		m.channel = s.channel[t]
-		if !in.send(m) {
+		if !in.send(m, s.waited) {
 			return context.Cause(s.ctx)
 		}
 	}

@@ -1,6 +1,10 @@
 package job
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 // TestFullChannels goes through what may be sent when.
 func TestFullChannels(t *testing.T) {
@@ -9,7 +13,7 @@ func TestFullChannels(t *testing.T) {
 	in.merged([]int{a, b})
 	send := func(channel int, bytes int64) {
 		t.Helper()
-		if in.full(message{channel: channel, bytes: bytes}) || !in.send(message{channel: channel, bytes: bytes}) {
+		if in.full(message{channel: channel, bytes: bytes}) || !in.send(message{channel: channel, bytes: bytes}, &stopwatch{}) {
 			t.Fatalf("channel %d does not take %d bytes", channel, bytes)
 		}
 	}
@@ -50,7 +54,7 @@ func TestFullChannels(t *testing.T) {
 	full("the receiver looks", a)
 	send(b, channelBytes)
 	in.close()
-	if in.send(message{channel: a, bytes: 1}) {
+	if in.send(message{channel: a, bytes: 1}, &stopwatch{}) {
 		t.Fatal("a closed inbox took a message")
 	}
 }
@@ -63,7 +67,7 @@ func TestSenderWakes(t *testing.T) {
 	const messages = 100
 	go func() {
 		for range messages {
-			in.send(message{channel: a, bytes: channelBytes})
+			in.send(message{channel: a, bytes: channelBytes}, &stopwatch{})
 		}
 	}()
 	for got := 0; got < messages; {
@@ -75,4 +79,30 @@ func TestSenderWakes(t *testing.T) {
 		got += n
 		in.take(nil) // all seen, nothing given back
 	}
+}
+
+// TestSend_WaitingIsTheSenders has a sender wait for room: the time is its own, also before it is over.
+func TestSend_WaitingIsTheSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := newInbox()
+		c := in.addChannel()
+		var waited stopwatch
+		full := message{channel: c, bytes: channelBytes}
+		in.send(full, &waited)
+		if d := waited.read(); d != 0 {
+			t.Fatalf("%s before there was anything to wait for", d)
+		}
+		go in.send(full, &waited)
+		synctest.Wait()
+		time.Sleep(3 * time.Second)
+		if d := waited.read(); d != 3*time.Second {
+			t.Errorf("%s after three seconds of waiting", d)
+		}
+		in.done(in.take(nil)[0])
+		synctest.Wait()
+		time.Sleep(3 * time.Second)
+		if d := waited.read(); d != 3*time.Second {
+			t.Errorf("%s after it was over", d)
+		}
+	})
 }

@@ -152,7 +152,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 	}
 	for u, us := range up.subtasks {
 		snd := &sender{ctx: j.ctx, dist: dist, keys: e.Keys, maxPar: j.o.MaxParallelism, pool: pool,
-			wm: vec.MinTime, enc: state.NewEncoder(state.NewLayout(keys, false))}
+			waited: &us.waited, wm: vec.MinTime, enc: state.NewEncoder(state.NewLayout(keys, false))}
 		for d, ds := range down.subtasks {
 			if pairwise && u != d {
 				continue

@@ -63,6 +63,8 @@ type Options struct {
 	StateMemory int64
 	// Warn takes messages for the user that are not errors.
 	Warn func(msg string)
+
+	refused func() // is told that a stop has failed and the job goes on; nil: nobody
 }
 
 func (o *Options) setDefaults() {
@@ -170,10 +172,7 @@ func (s *sinkShared) take(cut int64) (cs []connector.Committable) {
 // Start begins to run p. Wait must be called.
 func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
 	o.setDefaults()
-	j := &Job{p: p, o: o, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{}),
-		sources: map[int]*sourceShared{}, sinks: map[int]*sinkShared{}}
-	j.ctx, j.cancel = context.WithCancelCause(ctx)
-	j.dead = newDeadLetters(j)
+	j := newJob(ctx, p, o)
 	var err error
 	if o.Checkpoints != nil {
 		if o.StateMemory > 0 {
@@ -191,6 +190,14 @@ func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
 	}
 	j.run()
 	return j, nil
+}
+
+func newJob(ctx context.Context, p *plan.Plan, o Options) *Job {
+	j := &Job{p: p, o: o, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{}),
+		sources: map[int]*sourceShared{}, sinks: map[int]*sinkShared{}}
+	j.ctx, j.cancel = context.WithCancelCause(ctx)
+	j.dead = newDeadLetters(j)
+	return j
 }
 
 // open makes sources, sinks and subtasks, and finds the first splits.

@@ -314,8 +314,13 @@ func TestJob_ManyNewFilesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	aside := t.TempDir() // a file that is read while it is being written has no end yet
 	for i := range 300 {
-		write(t, dir, fmt.Sprintf("b%03d.json", i), rec(i))
+		name := fmt.Sprintf("b%03d.json", i)
+		write(t, aside, name, rec(i))
+		if err := os.Rename(filepath.Join(aside, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	select {
 	case <-all:

@@ -59,7 +59,7 @@ type Status struct {
 	// source; tables that do not know are left out.
 	Lag map[string]int64
 	// Queued is the bytes in channels between subtasks, Blocked the time that senders waited for
-	// room, Busy the time that subtasks worked, all summed over subtasks.
+	// room, Busy the time that subtasks worked or waited so, all summed over subtasks.
 	Queued        int64
 	Blocked, Busy time.Duration
 	// SplitsDone is the number of splits read to their end, which Splits leaves out.
@@ -89,8 +89,8 @@ type SourceStatus struct {
 // TaskStatus is a look at nodes that run chained in the same goroutines.
 type TaskStatus struct {
 	Nodes []*plan.Node
-	// Busy is, by subtask, the time that it worked or waited for room in a channel, Waited the time
-	// that others waited for room in its channels, Queued the bytes in these.
+	// Busy is, by subtask, the time that it worked or waited for room in a channel to another, Waited
+	// the part of it that it waited, Queued the bytes in the channels to it.
 	Busy, Waited []time.Duration
 	Queued       []int64
 	Ended        []bool
@@ -201,7 +201,7 @@ func (s *Status) addSource(n *plan.Node, src *sourceShared) {
 func (s *Status) addTask(t *task) {
 	x := TaskStatus{Nodes: t.nodes}
 	for _, st := range t.subtasks {
-		queued, busy, waited := st.in.bytesHeld(), time.Duration(st.busy.Load()), time.Duration(st.in.blocked.Load())
+		queued, busy, waited := st.in.bytesHeld(), st.busy.read(), st.waited.read()
 		x.Queued, x.Busy, x.Waited = append(x.Queued, queued), append(x.Busy, busy), append(x.Waited, waited)
 		x.Ended = append(x.Ended, st.ended.Load())
 		s.Queued += queued

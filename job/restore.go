@@ -151,7 +151,11 @@ func (j *Job) restoreOp(r *opRun) error {
 // watermarks nor newer rows overtake them.
 func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 	c := j.checkpoints
-	for _, ch := range m.Channels {
+	// From the sinks up: what an operator makes of its rows comes after the rows that it had sent before,
+	// of the same keys.
+	channels := slices.Clone(m.Channels)
+	slices.SortStableFunc(channels, func(a, b checkpoint.Channel) int { return j.newID(b.To) - j.newID(a.To) })
+	for _, ch := range channels {
 		to, from := c.nodes[ch.To], c.nodes[ch.From]
 		if to == nil || from == nil || ch.Input >= len(to.Inputs) || to.Inputs[ch.Input].From != from.ID {
 			return fmt.Errorf("checkpoint %d has rows on their way to an operator that the plan does not have any more; "+
@@ -179,6 +183,14 @@ func (j *Job) restoreChannels(m *checkpoint.Manifest) error {
 		}
 	}
 	return nil
+}
+
+// newID is the number of the node that has taken the place of one of the checkpoint, or -1.
+func (j *Job) newID(old int) int {
+	if n := j.checkpoints.nodes[old]; n != nil {
+		return n.ID
+	}
+	return -1
 }
 
 // subtaskOf returns the first subtask of a node.
@@ -227,6 +239,20 @@ func (j *Job) recoverSinks(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Settle commits what a checkpoint, Checkpoints.Recover, holds of the output of p that was prepared and
+// perhaps not committed. Nothing is run.
+func Settle(ctx context.Context, p *plan.Plan, o Options) error {
+	o.setDefaults()
+	j := newJob(ctx, p, o)
+	j.checkpoints = &checkpoints{j: j, o: *o.Checkpoints, segments: newSegments(*o.Checkpoints)}
+	err := j.openSinks()
+	if err == nil {
+		err = j.recoverSinks(j.ctx)
+	}
+	j.cancel(errStopped)
+	return errors.Join(err, j.closeAll())
 }
 
 // restore sets what the combined watermark had reached.

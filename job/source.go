@@ -388,9 +388,11 @@ func (s *sourceRun) checkIdle() error {
 func (s *sourceRun) finished() bool { return s.done && len(s.splits) == 0 }
 
 // stepMerged pushes a batch of rows of all splits in the order of their stamps: row for row the
-// order in which a machine that always reads the split with the lowest watermark sees them.
+// order in which a machine that always reads the split with the lowest watermark sees them. It waits
+// for a split that has nothing at present.
 func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 	var only *splitRun
+	waits := false
 	for _, r := range slices.Clone(s.splits) {
 		if r.rd == nil {
 			if err := r.open(ctx); err != nil {
@@ -406,6 +408,7 @@ func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 				if err := s.stopped(r); err != nil {
 					return false, err
 				}
+				waits = waits || !r.ended
 				continue
 			}
 		}
@@ -414,8 +417,11 @@ func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 	if len(s.splits) == 0 {
 		return false, nil
 	}
+	if waits {
+		return false, s.tick()
+	}
 	if len(s.splits) == 1 {
-		if only == nil || s.tooFarAhead() {
+		if s.tooFarAhead() {
 			return false, s.tick()
 		}
 		if only.cursor == 0 {

@@ -45,7 +45,8 @@ type subtask struct {
 	alarm    *time.Timer
 	cmds     commands // run between batches
 	lastTick time.Time
-	busy     atomic.Int64 // ns spent working
+	busy     stopwatch // working, or waiting for room
+	waited   stopwatch // for room in the channels to others
 	ended    atomic.Bool
 }
 
@@ -390,6 +391,8 @@ func (s *subtask) run() (err error) {
 // turn does one round of work: commands, messages, one batch of every source.
 func (s *subtask) turn() (worked bool, err error) {
 	from := time.Now()
+	s.busy.start(from)
+	defer func() { s.busy.stop(time.Now(), worked) }()
 	if c := s.j.cutting.Load(); c != nil && c != s.lastCut {
 		if err := s.park(c); err != nil {
 			return false, err
@@ -423,7 +426,6 @@ func (s *subtask) turn() (worked bool, err error) {
 		if err := s.early(); err != nil {
 			return false, err
 		}
-		s.busy.Add(int64(time.Since(from)))
 	}
 	return worked, nil
 }

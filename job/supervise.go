@@ -25,13 +25,23 @@ type Supervisor struct {
 	job      *Job
 	restarts int
 	lastErr  error
-	stop     chan struct{} // closed by Stop and Drain
-	stopped  sync.Once
-	drain    bool
+	before   CheckpointStatus // of the starts before the latest
+	ending   ending           // what was asked for
+	stop     chan struct{}    // closed while ending is not goesOn; made anew when a stop was refused
 	done     chan struct{}
 	report   *Report
 	err      error
 }
+
+// ending is how a supervised job was asked to end.
+type ending uint8
+
+const (
+	goesOn ending = iota
+	stops
+	drains
+	killed
+)
 
 // Supervise starts p. Before every start prepare says where its checkpoints are and what it goes on
 // from; nil: none are taken, and a failure ends the job. An error of the first start is returned, unless
@@ -41,6 +51,7 @@ func Supervise(ctx context.Context, p *plan.Plan, o Options, restart *checkpoint
 	prepare func(ctx context.Context) (*CheckpointOptions, error)) (*Supervisor, error) {
 	o.setDefaults()
 	s := &Supervisor{p: p, o: o, prepare: prepare, restart: restart, ctx: ctx, stop: make(chan struct{}), done: make(chan struct{})}
+	s.o.refused = s.refused
 	for {
 		j, err := s.begin()
 		if err == nil {
@@ -110,20 +121,24 @@ func (s *Supervisor) again() bool {
 		s.restarts++
 		s.lastErr = s.err
 		if err == nil {
+			if c, ok := s.job.Checkpoints(); ok {
+				s.before = c.after(s.before)
+			}
 			s.job = j
 		}
-		drain := s.drain
+		asked := s.ending
 		s.mu.Unlock()
 		if err != nil {
 			s.err = err
 			continue
 		}
-		if s.isStopped() { // asked for meanwhile
-			if drain {
-				j.Drain()
-			} else {
-				j.Stop()
-			}
+		switch asked { // meanwhile
+		case stops:
+			j.Stop()
+		case drains:
+			j.Drain()
+		case killed:
+			j.Kill(s.err)
 		}
 		return true
 	}
@@ -133,10 +148,13 @@ func (s *Supervisor) again() bool {
 func (s *Supervisor) sleep(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
 	select {
 	case <-t.C:
 		return true
-	case <-s.stop:
+	case <-stop:
 		return false
 	case <-s.ctx.Done():
 		return false
@@ -144,13 +162,34 @@ func (s *Supervisor) sleep(d time.Duration) bool {
 }
 
 func (s *Supervisor) isStopped() bool {
-	select {
-	case <-s.stop:
-		return true
-	default:
-		return false
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending != goesOn
+}
+
+// asked notes how the job is to end, and returns the job of the latest start.
+func (s *Supervisor) asked(e ending) *Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending == goesOn {
+		close(s.stop)
+	}
+	s.ending = max(s.ending, e)
+	return s.job
+}
+
+// refused notes that a stop with a savepoint has failed, so that the job goes on: its failures are
+// failures again.
+func (s *Supervisor) refused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending == stops {
+		s.ending, s.stop = goesOn, make(chan struct{})
 	}
 }
+
+// Stopping reports whether the job was asked to end. It does not any more after a stop was refused.
+func (s *Supervisor) Stopping() bool { return s.isStopped() }
 
 func (s *Supervisor) current() *Job {
 	s.mu.Lock()
@@ -168,8 +207,14 @@ func (s *Supervisor) Restarts() (int, error) {
 // Status is a look at the running job.
 func (s *Supervisor) Status() Status { return s.current().Status() }
 
-// Checkpoints is a look at the job's checkpoints; false where none are taken.
-func (s *Supervisor) Checkpoints() (CheckpointStatus, bool) { return s.current().Checkpoints() }
+// Checkpoints is a look at the job's checkpoints, those of all starts; false where none are taken.
+func (s *Supervisor) Checkpoints() (CheckpointStatus, bool) {
+	s.mu.Lock()
+	j, before := s.job, s.before
+	s.mu.Unlock()
+	c, ok := j.Checkpoints()
+	return c.after(before), ok
+}
 
 // Savepoint writes a savepoint while the job goes on, and returns its path.
 func (s *Supervisor) Savepoint(ctx context.Context) (string, error) {
@@ -177,25 +222,13 @@ func (s *Supervisor) Savepoint(ctx context.Context) (string, error) {
 }
 
 // Stop is Job.Stop; a job that waits to be started again ends with its failure.
-func (s *Supervisor) Stop() {
-	s.stopped.Do(func() { close(s.stop) })
-	s.current().Stop()
-}
+func (s *Supervisor) Stop() { s.asked(stops).Stop() }
 
 // Drain is Job.Drain.
-func (s *Supervisor) Drain() {
-	s.mu.Lock()
-	s.drain = true
-	s.mu.Unlock()
-	s.stopped.Do(func() { close(s.stop) })
-	s.current().Drain()
-}
+func (s *Supervisor) Drain() { s.asked(drains).Drain() }
 
 // Kill ends the job at once, without another start.
-func (s *Supervisor) Kill(why error) {
-	s.stopped.Do(func() { close(s.stop) })
-	s.current().Kill(why)
-}
+func (s *Supervisor) Kill(why error) { s.asked(killed).Kill(why) }
 
 // Wait returns when the job has ended for good.
 func (s *Supervisor) Wait() (*Report, error) {

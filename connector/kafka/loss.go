@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -107,11 +106,11 @@ func (s *splitReader) lost(ctx context.Context) error {
 	table := s.r.s.cfg.Table.Name
 	switch {
 	case s.at < start:
-		slog.Warn(fmt.Sprintf("table %s: %d records of %s, from offset %d on, were deleted before they were read; reading goes on at offset %d, "+
-			"after %d records that are not read", table, start-s.at, s.id, s.at, to, to-s.at))
+		s.r.s.cfg.Warning("table %s: %d records of %s, from offset %d on, were deleted before they were read; reading goes on at offset %d, "+
+			"after %d records that are not read", table, start-s.at, s.id, s.at, to, to-s.at)
 	default:
-		slog.Warn(fmt.Sprintf("table %s: offset %d of %s is beyond its end, %d: the topic was made anew, or its brokers have lost records; "+
-			"reading goes on at offset %d, after %d records of it that are not read", table, s.at, s.id, end, to, to-start))
+		s.r.s.cfg.Warning("table %s: offset %d of %s is beyond its end, %d: the topic was made anew, or its brokers have lost records; "+
+			"reading goes on at offset %d, after %d records of it that are not read", table, s.at, s.id, end, to, to-start)
 		if s.p.Stop > end {
 			s.p.Stop = end // no record of this topic is at the stop that the other one had
 		}

@@ -1,40 +1,20 @@
 package kafka_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 )
 
-// warnings holds what sources warn of, from all tests.
-var warnings struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-// warningWriter adds to warnings.
-type warningWriter struct{}
-
-func (warningWriter) Write(p []byte) (int, error) {
-	warnings.mu.Lock()
-	defer warnings.mu.Unlock()
-	return warnings.text.Write(p)
-}
-
-func init() { slog.SetDefault(slog.New(slog.NewTextHandler(warningWriter{}, nil))) }
-
-// warned reports whether some warning has text.
-func warned(text string) bool {
-	warnings.mu.Lock()
-	defer warnings.mu.Unlock()
-	return strings.Contains(warnings.text.String(), text)
+// warned reports whether the job has warned of text.
+func (x *run) warned(text string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return strings.Contains(strings.Join(x.warns, "\n"), text)
 }
 
 // job starts a job from topic t to topic out that takes checkpoints, and goes on from them.
@@ -190,7 +170,7 @@ func TestRestart_Retention(t *testing.T) {
 			r.produce("t", rec(0, "-", `{"n":30}`))
 			r.wrote(append(numbers(0, 9), c.want...)...)
 			r.until(x, 11, 10)
-			if !warned(c.warning) {
+			if !x.warned(c.warning) {
 				t.Errorf("no warning %q", c.warning)
 			}
 			r.job() // the loss is behind it
@@ -228,7 +208,7 @@ func TestRestart_TopicMadeAnew(t *testing.T) {
 				r.wrote(append(numbers(0, 9), "30")...)
 			}
 			r.until(x, 1, 2)
-			if !warned("offset 5 of t-1 is beyond its end, 1") {
+			if !x.warned("offset 5 of t-1 is beyond its end, 1") {
 				t.Error("no warning")
 			}
 		})

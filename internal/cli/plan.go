@@ -95,7 +95,7 @@ func startOf(o engine.RecoveryOptions, p engine.JobPlan, file string) func(flag 
 		if o.AllowDropped {
 			flag = "--allow-dropped-state "
 		}
-		if o.From != "" { // else it finds its checkpoint itself
+		if o.From != "" && p.Given { // else it finds its checkpoint itself
 			flag = "--from " + quoted(place(p.From.Location)) + " " + flag
 		}
 		return "tidemark run " + flag + quoted(file)

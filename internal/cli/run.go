@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,16 +110,16 @@ func (s *settings) run(ctx context.Context, name, text string, v *view) error {
 	}
 	defer closed()
 	// Ctrl-C stops jobs cleanly; a second one ends the process at once.
-	jobs := context.WithoutCancel(ctx)
-	stopped := make(chan struct{})
-	defer close(stopped)
-	go v.stopOn(ctx, stopped)
-	err = engine.New(o).Script(jobs, name, text, engine.Handler{
-		Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows, JobEnded: v.ended, Warn: v.warn,
-	})
+	jobs, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	over := make(chan struct{})
+	defer close(over)
+	go v.stopOn(ctx, over, cancel)
+	err = engine.New(o).Script(jobs, name, text, engine.Handler{Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows,
+		JobEnded: v.ended, JobSkipped: v.skipped, Warn: v.warn})
 	v.line.Clear()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error: "+err.Error())
+		fmt.Fprintln(os.Stderr, "error: "+err.Error()+wayOut(err, name))
 		return &quietError{err}
 	}
 	return nil
@@ -186,55 +184,6 @@ func (v *view) open() error {
 	}
 	v.stdout, v.stderr = &lines{w: stdout}, &lines{w: stderr}
 	return nil
-}
-
-// stopWithin is how long jobs may take to stop cleanly. Beyond it something blocks that cannot be
-// interrupted, such as writing into a pipe that nobody reads.
-const stopWithin = 45 * time.Second
-
-// stopOn stops the jobs when ctx ends, and the process when they do not stop or a second signal
-// comes.
-func (v *view) stopOn(ctx context.Context, stopped <-chan struct{}) {
-	select {
-	case <-stopped:
-		return
-	case <-ctx.Done():
-	}
-	v.stop()
-	// Shells and supervisors may send one request twice.
-	select {
-	case <-stopped:
-		return
-	case <-time.After(time.Second):
-	}
-	again := make(chan os.Signal, 1)
-	signal.Notify(again, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(again)
-	select {
-	case <-stopped:
-		return
-	case <-again:
-	case <-time.After(stopWithin):
-	}
-	fmt.Fprintln(os.Stderr, "error: stopped at once: a source or sink did not give way; output that was not complete is not visible")
-	os.Exit(1)
-}
-
-func (v *view) stop() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.stopped = true
-	for _, j := range v.jobs {
-		v.end(j)
-	}
-}
-
-func (v *view) end(j *engine.Run) {
-	if v.drain {
-		j.Drain()
-	} else {
-		j.Stop()
-	}
 }
 
 func (v *view) warn(msg string) { fmt.Fprintln(v.stderr, "warning: "+msg) }

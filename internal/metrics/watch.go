@@ -78,12 +78,7 @@ type watched struct {
 
 	mu      sync.Mutex
 	samples []sample // the oldest first; all of the same start of the job; guarded by mu
-	// completed and failed count the checkpoints of the starts before this one, which was seen to
-	// have ended seen of them. Guarded by mu.
-	before, seen counts
 }
-
-type counts struct{ completed, failed int64 }
 
 // sample is where a job stood.
 type sample struct {
@@ -105,7 +100,6 @@ func (w *watched) sample(now time.Time) {
 		return
 	}
 	s := sample{now, w.job.Status()}
-	w.checkpoints()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restarted(s.status)
@@ -120,22 +114,6 @@ func (w *watched) restarted(now job.Status) {
 	if n := len(w.samples); n > 0 && now.Elapsed < w.samples[n-1].status.Elapsed {
 		w.samples = w.samples[:0]
 	}
-}
-
-// checkpoints is what the job says of its checkpoints, with those of the starts before.
-func (w *watched) checkpoints() (job.CheckpointStatus, bool) {
-	c, ok := w.job.Checkpoints()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := counts{c.Completed, c.Failed}
-	if now.completed < w.seen.completed || now.failed < w.seen.failed {
-		w.before.completed += w.seen.completed
-		w.before.failed += w.seen.failed
-	}
-	w.seen = now
-	c.Completed += w.before.completed
-	c.Failed += w.before.failed
-	return c, ok
 }
 
 // look is one job as it is now, with what it was a while ago.
@@ -161,7 +139,7 @@ func (s *Server) look() []look {
 				l.failure = err
 			}
 		}
-		l.checkpoints, l.saves = w.checkpoints()
+		l.checkpoints, l.saves = w.job.Checkpoints()
 		w.mu.Lock()
 		w.restarted(l.now)
 		l.rate, l.trend = since(w.samples, l.at, rateOver), since(w.samples, l.at, trendOver)
@@ -200,8 +178,8 @@ func (l *look) perSecond(now, was int64) float64 {
 // share is what a subtask did of late: shares of the time, which add up to 1.
 type share struct{ busy, backpressured, idle float64 }
 
-// shares says what the subtasks of task t did. The time that others waited for room in a channel is
-// shared out evenly over all that send to its task.
+// shares says what the subtasks of task t did: with Flink, who waits for room in the channels to
+// others is back-pressured, and who is neither that nor idle is busy.
 func (l *look) shares(t int) []share {
 	task := l.now.Tasks[t]
 	out := make([]share, len(task.Busy))
@@ -216,48 +194,10 @@ func (l *look) shares(t int) []share {
 			continue
 		}
 		worked := min(1, max(0, (task.Busy[i]-was.Busy[i]).Seconds()/d))
-		waited := min(worked, l.waited(t)/d)
+		waited := min(worked, max(0, (task.Waited[i]-was.Waited[i]).Seconds()/d))
 		out[i] = share{busy: worked - waited, backpressured: waited, idle: 1 - worked}
 	}
 	return out
-}
-
-// waited is about how many seconds each subtask of task t waited for room of late.
-func (l *look) waited(t int) float64 {
-	var out float64
-	for k, to := range l.now.Tasks {
-		senders, sends := 0, false
-		for f, from := range l.now.Tasks {
-			if f != k && feeds(from, to) {
-				senders += len(from.Busy)
-				sends = sends || f == t
-			}
-		}
-		if !sends || k >= len(l.rate.status.Tasks) {
-			continue
-		}
-		was := l.rate.status.Tasks[k].Waited
-		for i, w := range to.Waited {
-			if i < len(was) {
-				out += (w - was[i]).Seconds() / float64(senders)
-			}
-		}
-	}
-	return out
-}
-
-// feeds reports whether a task sends rows to another.
-func feeds(from, to job.TaskStatus) bool {
-	for _, n := range to.Nodes {
-		for _, e := range n.Inputs {
-			for _, f := range from.Nodes {
-				if f.ID == e.From {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // inputWatermark is the lowest watermark that the nodes before node n have passed on.

@@ -66,10 +66,6 @@ func TestSim(t *testing.T) {
 	}
 	n, ends := 0, map[string]int{}
 	for seed := from; seed <= to; seed++ {
-		if why := known[seed]; why != "" && *seedFlag == 0 {
-			t.Logf("seed %d is left out: %s", seed, why)
-			continue
-		}
 		r := simulate(t, seed, *bugFlag)
 		n += r.lives
 		for _, p := range r.ends {
@@ -84,11 +80,6 @@ func TestSim(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d processes, ended at %v", to-from+1, n, ends)
 }
-
-// known are seeds that fail for a reason that is not mended yet; -seed runs them all the same.
-var known = map[uint64]string{969: drainedTwice, 2384: drainedTwice, 8632: drainedTwice}
-
-const drainedTwice = "a job that goes on from the savepoint of a drain may emit windows again"
 
 // TestPlanted plants one bug at a time, and finds each within 200 seeds.
 func TestPlanted(t *testing.T) {

@@ -104,6 +104,7 @@ type splitReader struct {
 	id     string
 	rows   []row
 	at     int64
+	waited int64 // the position before which it had nothing at present
 	origin *vec.Origin
 }
 
@@ -119,7 +120,7 @@ func (r *splitReader) Lag() int64 { return int64(len(r.rows)) - r.at }
 func (r *splitReader) Close() error { return nil }
 
 // ReadBatch implements connector.BatchReader. How many rows it gives follows from the position, how
-// long it takes too.
+// long it takes too, and whether it first has nothing at present.
 func (r *splitReader) ReadBatch(_ context.Context, b *vec.Batch, maxRows int) error {
 	s := r.s
 	if err := s.l.at("read"); err != nil {
@@ -133,6 +134,10 @@ func (r *splitReader) ReadBatch(_ context.Context, b *vec.Batch, maxRows int) er
 		return connector.ErrNoData
 	}
 	h := mix(uint64(r.at)*31 + uint64(len(r.rows)))
+	if h>>40%5 == 0 && r.waited < r.at {
+		r.waited = r.at
+		return connector.ErrNoData
+	}
 	if s.l.checkpoints {
 		time.Sleep(time.Duration(h>>32%3000) * time.Microsecond)
 	}

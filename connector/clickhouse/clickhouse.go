@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 func init() {
@@ -245,7 +246,7 @@ func (s *sink) NewWriter(ctx context.Context, _, _ int) (connector.Writer, error
 	}
 	cut := cutter{enc: enc, rows: int(s.cfg.Options.Int("sink.buffer-flush.max-rows")), bytes: int(s.cfg.Options.Size("sink.buffer-flush.max-size"))}
 	if s.guarantee() == connector.ExactlyOnce {
-		return &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, cutter: cut, bad: s.cfg.Bad}, nil
+		return newSealer(s, cut), nil
 	}
 	return newWriter(ctx, s, t, cut), nil
 }
@@ -262,20 +263,30 @@ func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
 type cutter struct {
 	enc         *encoder
 	rows, bytes int // of a block
+	// dst is what a block is appended to; full takes it then.
+	dst  func() []byte
+	full func(context.Context, []byte) error
 }
 
-// add takes rows of b and hands full blocks to out. The bytes are out's.
-func (c *cutter) add(b *batchRows, out func([]byte) error) error {
-	rows := b.rows
+// add takes rows of b.
+func (c *cutter) add(ctx context.Context, b *vec.Batch, rows []int32) error {
 	for len(rows) > 0 {
-		n := c.enc.room(len(rows), c.rows)
-		c.enc.add(b.Batch, rows[:n])
+		n := min(len(rows), c.rows-c.enc.n)
+		c.enc.add(b, rows[:n])
 		rows = rows[n:]
 		if c.enc.n >= c.rows || c.enc.size() >= c.bytes {
-			if err := out(c.enc.block(nil)); err != nil {
+			if err := c.cut(ctx); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// cut ends a block that has rows.
+func (c *cutter) cut(ctx context.Context) error {
+	if c.enc.n == 0 {
+		return nil
+	}
+	return c.full(ctx, c.enc.block(c.dst()))
 }

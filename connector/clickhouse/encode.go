@@ -326,9 +326,6 @@ func (e *encoder) block(dst []byte) []byte {
 	return dst
 }
 
-// room returns how many of n rows go into the block that is being filled, by the number of rows.
-func (e *encoder) room(n, most int) int { return min(n, most-e.n) }
-
 // head is what stands before the values of a column.
 func head(name string, t *colType) []byte {
 	b := appendString(appendString(nil, name), t.name)
@@ -338,7 +335,7 @@ func head(name string, t *colType) []byte {
 	return b
 }
 
-// appendLen appends the length of a string and the string.
+// appendBytes appends the length of a string and the string.
 func appendBytes(dst, b []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
 }

@@ -31,35 +31,41 @@ type sealer struct {
 	buf []byte
 }
 
+func newSealer(s *sink, cut cutter) *sealer {
+	w := &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, cutter: cut, bad: s.cfg.Bad, buf: make([]byte, frameHead)}
+	w.dst = func() []byte { return w.buf[:frameHead] }
+	w.full = w.seal
+	return w
+}
+
 // Write implements connector.Writer.
-func (w *sealer) Write(_ context.Context, b *vec.Batch) error {
+func (w *sealer) Write(ctx context.Context, b *vec.Batch) error {
 	rows, err := w.enc.take(b, w.bad)
 	if err != nil {
 		return err
 	}
-	return w.add(&batchRows{b, rows}, w.seal)
+	return w.add(ctx, b, rows)
 }
 
-func (w *sealer) seal(block []byte) error {
+// seal takes a block behind room for its length.
+func (w *sealer) seal(_ context.Context, frame []byte) error {
+	w.buf = frame
 	seg, fresh, err := w.Segment()
+	if err == nil && fresh {
+		_, err = seg.Write([]byte(segmentMagic))
+	}
 	if err != nil {
 		return err
 	}
-	w.buf = w.buf[:0]
-	if fresh {
-		w.buf = append(w.buf, segmentMagic...)
-	}
-	w.buf = appendFrame(w.buf, block)
-	_, err = seg.Write(w.buf)
+	le.PutUint32(frame, uint32(len(frame)-frameHead))
+	_, err = seg.Write(frame)
 	return err
 }
 
 // Prepare implements connector.Writer.
 func (w *sealer) Prepare(ctx context.Context) ([]connector.Committable, error) {
-	if w.enc.n > 0 {
-		if err := w.seal(w.enc.block(nil)); err != nil {
-			return nil, err
-		}
+	if err := w.cut(ctx); err != nil {
+		return nil, err
 	}
 	return w.Sealer.Prepare(ctx)
 }

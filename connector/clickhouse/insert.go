@@ -7,14 +7,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
-	"github.com/tidemark-stream/tidemark/vec"
 )
-
-// batchRows are rows of a batch that have a place in the table.
-type batchRows struct {
-	*vec.Batch
-	rows []int32
-}
 
 // inserter inserts blocks. It belongs to one goroutine.
 type inserter struct {

@@ -27,9 +27,8 @@ const (
 	maxColumns = 1 << 14
 )
 
-func appendFrame(dst, b []byte) []byte {
-	return append(le.AppendUint32(dst, uint32(len(b))), b...)
-}
+// frameHead is what stands before a block: its length.
+const frameHead = 4
 
 // unread is an error of the place where segments lie; they may be whole.
 type unread struct{ err error }
@@ -85,7 +84,7 @@ func (s *segmentReader) next() ([]byte, error) {
 		}
 		return nil, damaged(err)
 	}
-	var head [4]byte
+	var head [frameHead]byte
 	if _, err := io.ReadFull(s.r, head[:]); err != nil {
 		return nil, damaged(err)
 	}

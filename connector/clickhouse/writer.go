@@ -23,6 +23,7 @@ type writer struct {
 	ctx    context.Context // of inserts; ends with Close
 	cancel context.CancelFunc
 	queue  chan []byte
+	free   chan []byte   // blocks that are done, to be filled again
 	moved  chan struct{} // from the sender: a block is done, or an error
 	over   chan struct{} // closed when the sender has ended
 
@@ -33,7 +34,19 @@ type writer struct {
 
 func newWriter(ctx context.Context, s *sink, t *table, cut cutter) *writer {
 	w := &writer{s: s, cutter: cut, interval: s.cfg.Options.Duration("sink.buffer-flush.interval"),
-		queue: make(chan []byte, 1), moved: make(chan struct{}, 1), over: make(chan struct{})}
+		queue: make(chan []byte, 1), free: make(chan []byte, 2), moved: make(chan struct{}, 1), over: make(chan struct{})}
+	w.dst = func() []byte {
+		select {
+		case b := <-w.free:
+			return b[:0]
+		default:
+			return nil
+		}
+	}
+	w.full = func(ctx context.Context, b []byte) error {
+		w.since = time.Now()
+		return w.hand(ctx, b)
+	}
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go w.send()
 	return w
@@ -58,6 +71,10 @@ func (w *writer) send() {
 			}
 			if err != nil {
 				err = fmt.Errorf("write to table '%s' of ClickHouse: %w", w.s.cfg.Options.Get("table-name"), err)
+			}
+			select {
+			case w.free <- b:
+			default:
 			}
 			w.mu.Lock()
 			w.waiting--
@@ -124,18 +141,13 @@ func (w *writer) Write(ctx context.Context, b *vec.Batch) error {
 	if w.enc.n == 0 {
 		w.since = time.Now()
 	}
-	return w.add(&batchRows{b, rows}, func(block []byte) error {
-		w.since = time.Now()
-		return w.hand(ctx, block)
-	})
+	return w.add(ctx, b, rows)
 }
 
 // Flush implements connector.Writer.
 func (w *writer) Flush(ctx context.Context) error {
-	if w.enc.n > 0 {
-		if err := w.hand(ctx, w.enc.block(nil)); err != nil {
-			return err
-		}
+	if err := w.cut(ctx); err != nil {
+		return err
 	}
 	for {
 		n, err := w.state()
@@ -166,7 +178,7 @@ func (w *writer) Tick(ctx context.Context) error {
 	if err != nil || w.enc.n == 0 || w.interval == 0 || time.Since(w.since) < w.interval || n > 1 {
 		return err
 	}
-	return w.hand(ctx, w.enc.block(nil))
+	return w.cut(ctx)
 }
 
 // Close implements connector.Writer.

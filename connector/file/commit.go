@@ -56,10 +56,11 @@ func (c *committer) Commit(ctx context.Context, _ connector.CommitID, cs []conne
 			return err
 		}
 		dirs = append(dirs, folders...)
-		if run == c.s.run {
+		if run == c.s.run() {
 			own = true
 		} else if run != "" {
 			c.dead[run] = true
+			c.s.adopt(run)
 		}
 	}
 	slices.Sort(dirs)
@@ -107,7 +108,7 @@ func (c *committer) Finish(ctx context.Context) error {
 // clear removes the files of earlier runs from a folder.
 func (c *committer) clear(ctx context.Context, folder string) error {
 	c.cleared[folder] = true
-	return again(ctx, func() error { return c.s.to.clear(ctx, folder, c.s.run) })
+	return again(ctx, func() error { return c.s.to.clear(ctx, folder, c.s.run()) })
 }
 
 // Abort implements connector.Committer.

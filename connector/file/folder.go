@@ -130,7 +130,7 @@ func (o *folderOutputs) seal(context.Context) ([]connector.Committable, error) {
 	o.done = nil
 	clear(o.live)
 	if o.mark {
-		c, err := json.Marshal(move{Run: o.t.s.run})
+		c, err := json.Marshal(move{Run: o.t.s.run()})
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (t *folderTarget) sweep(_ context.Context, runs map[string]bool) error {
 			return err
 		}
 		name, ok := strings.CutSuffix(d.Name(), inProgress)
-		if !ok || d.IsDir() || name[:min(1, len(name))] != "." || !runs[runOf(name[1:])] {
+		if !ok || d.IsDir() || name[:min(1, len(name))] != "." || !t.s.isDead(name[1:], runs) {
 			return nil
 		}
 		if err := os.Remove(p); err != nil && !os.IsNotExist(err) {

@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -23,10 +24,54 @@ import (
 type sink struct {
 	cfg      connector.SinkConfig
 	delivery connector.Delivery
-	run      string // tells files of this run from those of others
-	part     []int  // partition columns in cfg.Schema
-	data     []int  // the others
+	own      string                 // tells files of this run from those of others
+	family   atomic.Pointer[string] // see run
+	part     []int                  // partition columns in cfg.Schema
+	data     []int                  // the others
 	to       target
+}
+
+// The name of a run stands in those of its files. It begins with what all runs of a job have in common
+// that go on one from the other, and that no other job has: it is drawn at the first start, and later
+// runs take it over from the output that their checkpoint holds. So a run can tell what dead ones before
+// it have left behind, also those that were killed before a checkpoint knew of them.
+const (
+	familyChars = 8
+	ownChars    = 12
+)
+
+func (s *sink) run() string { return *s.family.Load() + s.own }
+
+// adopt takes over the family of an earlier run of this job. It happens before the first row.
+func (s *sink) adopt(run string) {
+	if f := familyOf(run); f != "" {
+		s.family.Store(&f)
+	}
+}
+
+// familyOf is the family of a run, "" if it has none.
+func familyOf(run string) string {
+	if len(run) != familyChars+ownChars {
+		return ""
+	}
+	return run[:familyChars]
+}
+
+// draw makes a random word.
+func draw(chars int) string {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+	b := make([]byte, chars)
+	for i := range b {
+		b[i] = letters[rand.IntN(len(letters))]
+	}
+	return string(b)
+}
+
+// isDead reports whether a file is of one of the runs, or of another one of this run's family. Only who
+// has recovered from the job's checkpoint, and so has its lock, may ask.
+func (s *sink) isDead(name string, runs map[string]bool) bool {
+	run := runOf(name)
+	return run != "" && run != s.run() && (runs[run] || familyOf(run) == *s.family.Load())
 }
 
 // target is where the files of a sink go. Folders are those of partitions, "" or k=v/k2=v2, below the
@@ -43,7 +88,7 @@ type target interface {
 	settle(ctx context.Context, folder, success string) error
 	// clear removes from a folder what other runs have left there.
 	clear(ctx context.Context, folder, run string) error
-	// sweep removes what dead runs have left that nobody sees.
+	// sweep removes what the dead runs given, and others of this run's family, have left that nobody sees.
 	sweep(ctx context.Context, runs map[string]bool) error
 }
 
@@ -66,7 +111,8 @@ type output interface {
 }
 
 func newSink(c connector.SinkConfig) (connector.Sink, error) {
-	s := &sink{cfg: c, delivery: deliveryOf(c.Options), run: strconv.FormatUint(rand.Uint64(), 36)}
+	s := &sink{cfg: c, delivery: deliveryOf(c.Options), own: draw(ownChars)}
+	s.adopt(draw(familyChars) + s.own)
 	part := map[string]bool{}
 	for _, k := range c.Table.PartitionKeys {
 		part[k] = true
@@ -249,7 +295,7 @@ func (w *writer) append(ctx context.Context, dir string, b *vec.Batch) error {
 	}
 	p := w.open[dir]
 	if p == nil {
-		name := fmt.Sprintf("%s%d-%d", partPrefix(w.s.run), w.subtask, w.serial)
+		name := fmt.Sprintf("%s%d-%d", partPrefix(w.s.run()), w.subtask, w.serial)
 		w.serial++
 		o, err := w.to.create(ctx, dir, name)
 		if err != nil {

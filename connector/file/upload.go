@@ -42,6 +42,9 @@ const (
 // partBytes is how long parts are, if that makes no more of them than there may be. Tests change it.
 var partBytes int64 = 8 << 20
 
+// inlineBytes is what a segment takes of a file. Tests change it.
+var inlineBytes = 8 << 20
+
 // objectTarget writes objects.
 type objectTarget struct {
 	s        *sink
@@ -259,7 +262,7 @@ func (f *objectFile) failure() error {
 func (f *objectFile) finish(ctx context.Context) error {
 	o := f.o
 	f.done = true
-	if f.upload == "" && (o.t.kept || o.inline+len(f.buf) <= mostInline) {
+	if f.upload == "" && len(f.buf) <= inlineBytes && (o.t.kept || o.inline+len(f.buf) <= mostInline) {
 		err := o.add(segmentEntry{Name: f.name, Inline: len(f.buf)}, f.buf)
 		o.held -= len(f.buf)
 		o.inline += len(f.buf)
@@ -301,7 +304,7 @@ func (o *objectOutputs) begin() (err error) {
 	if o.seg, err = o.t.segments.Create(); err != nil {
 		return err
 	}
-	head, err := json.Marshal(segmentHeader{Root: o.t.store.String(), Run: o.t.s.run})
+	head, err := json.Marshal(segmentHeader{Root: o.t.store.String(), Run: o.t.s.run()})
 	if err == nil {
 		_, err = o.seg.Write(append(head, '\n'))
 	}
@@ -530,7 +533,7 @@ func (t *objectTarget) sweep(ctx context.Context, runs map[string]bool) error {
 		return err
 	}
 	for _, u := range left {
-		if !runs[runOf(path.Base(u.Name))] {
+		if !t.s.isDead(path.Base(u.Name), runs) {
 			continue
 		}
 		if err := t.up.Abort(ctx, u.Name, u.ID); err != nil {

@@ -214,8 +214,13 @@ func testSweep(t *testing.T, l *lake) {
 	if n := len(l.leftovers(t, "swept")); n != 5 {
 		t.Fatalf("%d uploads are open", n)
 	}
-	// It is dead now. The next run has its checkpoint.
+	// It is dead now. The next run has its checkpoint, and is killed before its own first one.
 	s := sinkOf(t, table, nil)
+	commit(t, committerOf(t, s), 1, first)
+	w = writerOf(t, s, 0)
+	must(t, w.Write(t.Context(), batch(long)))
+	prepare(t, w)
+	s = sinkOf(t, table, nil)
 	c := committerOf(t, s)
 	commit(t, c, 1, first)
 	commit(t, c, 1, first)
@@ -224,7 +229,7 @@ func testSweep(t *testing.T, l *lake) {
 	if len(cs) != 1 {
 		t.Fatalf("%d committables of an epoch without rows", len(cs))
 	}
-	if n := len(l.leftovers(t, "swept")); n != 4 {
+	if n := len(l.leftovers(t, "swept")); n != 5 {
 		t.Errorf("%d uploads are open before the first own commit", n)
 	}
 	commit(t, c, 2, cs)
@@ -449,7 +454,7 @@ func TestObjects_Overwrite(t *testing.T) {
 	must(t, err)
 	var names []string
 	for _, i := range list {
-		names = append(names, strings.ReplaceAll(i.Name, s.run, "RUN"))
+		names = append(names, strings.ReplaceAll(i.Name, s.run(), "RUN"))
 	}
 	if want := []string{"over-other", "over/.hidden", "over/_SUCCESS", "over/part-RUN-0-0", "over/x/deeper"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
@@ -488,14 +493,19 @@ func TestFolders_SweepDeadRuns(t *testing.T) {
 	must(t, w.Write(t.Context(), batch("b", "c")))
 	prepare(t, w) // its checkpoint is never complete
 	must(t, w.Write(t.Context(), batch("a", "d")))
-	must(t, os.WriteFile(filepath.Join(dir, ".mine.inprogress"), nil, 0o644), os.WriteFile(filepath.Join(dir, ".part-"+dead.run+"-x"), nil, 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, ".mine.inprogress"), nil, 0o644), os.WriteFile(filepath.Join(dir, ".part-"+dead.run()+"-x"), nil, 0o644))
 	if n := len(hidden()); n != 2+6+2 {
 		t.Fatalf("%d files are aside", n)
 	}
+	// The next run is killed before its own first checkpoint.
 	s := sinkOf(t, table, nil)
+	commit(t, committerOf(t, s), 1, first)
+	w = writerOf(t, s, 0)
+	must(t, w.Write(t.Context(), batch("x", "y")))
+	s = sinkOf(t, table, nil)
 	c := committerOf(t, s)
 	commit(t, c, 1, first)
-	if n := len(hidden()); n != 2+4+2 {
+	if n := len(hidden()); n != 2+4+2+2 {
 		t.Errorf("%d files are aside before the first own commit", n)
 	}
 	w = writerOf(t, s, 0)
@@ -503,7 +513,7 @@ func TestFolders_SweepDeadRuns(t *testing.T) {
 	commit(t, c, 2, prepare(t, w))
 	must(t, w.Write(t.Context(), batch("f")))
 	for _, n := range hidden() {
-		if strings.Contains(n, dead.run) && strings.HasSuffix(n, inProgress) {
+		if strings.Contains(n, *s.family.Load()) && !strings.Contains(n, s.run()) && strings.HasSuffix(n, inProgress) {
 			t.Errorf("left: %s", n)
 		}
 	}

@@ -372,12 +372,18 @@ var hints = map[string]string{
 	"IllegalLocationConstraintException": "the bucket is in another region: set 's3.region'",
 }
 
+// refusals are answers that another try gets again.
+var refusals = map[string]bool{"EntityTooSmall": true, "EntityTooLarge": true, "InvalidPart": true, "InvalidPartOrder": true,
+	"InvalidArgument": true, "InvalidRequest": true, "MalformedXML": true, "KeyTooLongError": true, "MethodNotAllowed": true}
+
 // hintOf says what to do about an error, "" where trying again may heal it.
 func hintOf(err error) string {
 	if h := hints[code(err)]; h != "" {
 		return h
 	}
 	switch s := status(err); {
+	case refusals[code(err)]:
+		return "the server does not do this"
 	case s == http.StatusForbidden: // a HEAD has no text that says why
 		return "the keys are wrong, or may not do this"
 	case s == http.StatusMovedPermanently:

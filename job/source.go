@@ -456,9 +456,11 @@ func (s *sourceRun) merge() (bool, error) {
 		}
 		rows := s.mergeIx[:0]
 		i := best.cursor
-		for ; i < best.out.N && m.N+len(rows) < s.batchRows; i++ {
-			// The first row is best's turn by choice; later ones only while no other is lower.
-			if i > best.cursor && next != nil && next.before(best.stamps[i], best.order) {
+		for ; i < best.out.N; i++ {
+			// The first row is best's turn by choice; later ones only while no other is lower. The rows of
+			// one record stay together, since a cut goes on at a record.
+			together := i > best.cursor && best.out.Pos != nil && best.out.Pos[i] == best.out.Pos[i-1]
+			if !together && (m.N+len(rows) >= s.batchRows || i > best.cursor && next != nil && next.before(best.stamps[i], best.order)) {
 				break
 			}
 			rows = append(rows, int32(i))

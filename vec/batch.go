@@ -138,8 +138,9 @@ func (b *Batch) Gather(src *Batch, rows []int32) {
 			b.Stamps = append(b.Stamps, src.Stamp(int(i)))
 		}
 	}
-	if src.Pos != nil && (n == 0 || b.Origin == src.Origin) {
-		b.Origin = src.Origin
+	// Positions are kept only where all rows have one, of the same origin.
+	if src.Pos != nil && (n == 0 || len(b.Pos) == n && b.Origin == src.Origin) {
+		b.Origin, b.Pos = src.Origin, b.Pos[:n]
 		for _, i := range rows {
 			b.Pos = append(b.Pos, src.Pos[i])
 		}

@@ -190,6 +190,15 @@ func TestBatch_GatherCarriesMarks(t *testing.T) {
 	if dst.Origin != nil || dst.Pos != nil || dst.N != 4 {
 		t.Errorf("rows of two splits keep an origin: %v %v", dst.Origin, dst.Pos)
 	}
+	// Rows without positions come first, and neither side has an origin.
+	plain := &Batch{N: 1, Cols: src.Cols}
+	other.Origin = nil
+	dst = NewBatch(s)
+	dst.Gather(plain, []int32{0})
+	dst.Gather(&other, []int32{0, 1})
+	if dst.Pos != nil || dst.N != 3 {
+		t.Errorf("%d rows have the positions %v", dst.N, dst.Pos)
+	}
 }
 
 func TestGather_Allocations(t *testing.T) {

@@ -31,6 +31,9 @@ type Layout struct {
 	lead  bool
 	// str marks the second words of strings, whose meaning depends on the length; nil if none.
 	str []bool
+	// plain says that the words from 1 on are those of the columns, none of which varies in length,
+	// with their NULLs in word 0.
+	plain bool
 }
 
 // NewLayout lays out keys of the given types. With lead, a word of the caller's comes first.
@@ -60,6 +63,7 @@ func NewLayout(keys []types.Type, lead bool) *Layout {
 		}
 		l.cols = append(l.cols, c)
 	}
+	l.plain = l.str == nil && !lead && len(keys) <= headNulls
 	if l.str != nil {
 		l.str = make([]bool, l.words)
 		for _, c := range l.cols {

@@ -2,7 +2,7 @@ package state
 
 // filter says of a key whether it may have been evicted: a blocked Bloom filter in layers. A layer has
 // room for half of what the filter holds when it is added, so there are few layers. It is wrong for
-// one key in a hundred a layer, which is looked for in the store for nothing.
+// one key in 250 a layer, which is looked for in the store for nothing.
 //
 // Keys are 64 bits of a mixed hash: the 32 of a record's own would be wrong for one key in fifty by
 // themselves where a hundred million are in the filter.
@@ -22,8 +22,9 @@ type layer struct {
 
 const (
 	filterBits = 6
-	// keysPerBlock makes a block of 512 bits wrong for one key in a hundred.
-	keysPerBlock  = 46
+	// keysPerBlock makes a block of 512 bits wrong for one key in 250: each that is looked for in the
+	// store for nothing costs as much as hundreds of questions to the filter.
+	keysPerBlock  = 36
 	firstInFilter = 1 << 12
 )
 

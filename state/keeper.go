@@ -21,23 +21,42 @@ type Keeper struct {
 	Codec  Codec
 	// Check panics where a key group does not belong to the subtask; see op.Context.CheckGroup.
 	Check func(group int)
+
+	checked []bool // groups that were
 }
 
 // Freeze adds the changes of t since the last time to d.
 func (k *Keeper) Freeze(t *Table, d *Delta) {
 	var key []byte
+	owned := t.track != nil && t.track.owner != nil
 	t.Changes(func(rec uint32) {
-		var hash uint32
-		key, hash = t.SavedKey(append(key[:0], k.Prefix...), rec)
-		g := KeyGroup(hash, k.MaxParallelism)
-		k.Check(g)
-		buf := append(d.BeginPut(k.State, g), key...)
+		var buf []byte
+		if owned {
+			var hash uint32
+			key, hash = t.SavedKey(key[:0], rec)
+			buf = append(append(d.BeginPut(k.State, k.group(hash)), k.Prefix...), key...)
+		} else {
+			buf = t.AppendKey(append(d.BeginPut(k.State, k.group(t.Hash(rec))), k.Prefix...), rec)
+		}
 		end := len(buf)
 		d.EndPut(k.Codec.AppendValue(buf, rec), end)
 	}, func(hash uint32, gone []byte) {
 		key = append(append(key[:0], k.Prefix...), gone...)
 		d.Delete(k.State, KeyGroup(hash, k.MaxParallelism), key)
 	})
+}
+
+// group is the key group of a hash, checked.
+func (k *Keeper) group(hash uint32) int {
+	g := KeyGroup(hash, k.MaxParallelism)
+	if g >= len(k.checked) || !k.checked[g] {
+		k.Check(g)
+		if len(k.checked) == 0 {
+			k.checked = make([]bool, k.MaxParallelism)
+		}
+		k.checked[g] = true
+	}
+	return g
 }
 
 // Load adds one saved entry, whose key has no prefix any more, to t.

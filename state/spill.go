@@ -272,15 +272,16 @@ func (s *Spill) Stored() bool { return s != nil && s.stored }
 
 // EachEntry calls f with the entries of a state in the store, as it is now, whose keys begin with
 // prefix, in the key group of hash; for owners of groups that come back with all that belongs to
-// them. key is without prefix, and valid during the call, as is value.
+// them. key is without prefix, and valid during the call, as is value. f ends it by returning Enough.
 func (s *Spill) EachEntry(st int, maxParallelism int, hash uint32, prefix []byte, f func(key, value []byte) error) {
 	lo := append(AppendStoreKey(nil, s.op, st, KeyGroup(hash, maxParallelism)), prefix...)
 	if err := s.cold.Range(lo, Successor(lo), func(key, value []byte) error {
-		if err := f(key[len(lo):], value); err != nil {
-			return fmt.Errorf("entry %x: %w", key[StoreHead:], err)
+		err := f(key[len(lo):], value)
+		if err != nil && err != Enough {
+			err = fmt.Errorf("entry %x: %w", key[StoreHead:], err)
 		}
-		return nil
-	}); err != nil {
+		return err
+	}); err != nil && err != Enough {
 		panic(&ColdError{err})
 	}
 }
@@ -307,6 +308,14 @@ func (t *Table) Cold() int {
 		return 0
 	}
 	return max(t.spill.evicted, 0)
+}
+
+// Removed says that about n records of t that were in the store only were removed there, other than by
+// Delete.
+func (t *Table) Removed(n int) {
+	if t.spill != nil {
+		t.spill.evicted -= n
+	}
 }
 
 // added notes a new record, which the store may have.

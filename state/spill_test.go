@@ -396,7 +396,7 @@ func TestFilter(t *testing.T) {
 			wrong++
 		}
 	}
-	if bits := float64(8*f.bytes()) / float64(len(in)); wrong > n/10 || bits > 16 {
+	if bits := float64(8*f.bytes()) / float64(len(in)); wrong > n/40 || bits > 20 {
 		t.Errorf("%d of %d wrong with %d layers of %.1f bits a key", wrong, n, len(f.layers), bits)
 	}
 	f.reset()

@@ -17,6 +17,9 @@ type SweepCursor struct {
 
 var errEnough = errors.New("enough")
 
+// Enough is what a function given to Spill.EachEntry returns to see no more entries.
+var Enough = errEnough
+
 // Sweep is Scan for tables that may spill: it fills ids with the next records after c and returns
 // those, none at the end. Records that are in the store only are read in; those of the call before
 // leave again unless they changed, so ids are valid until the next call, or until records may be

@@ -166,6 +166,12 @@ func (t *Table) AppendKey(dst []byte, rec uint32) []byte {
 	w := t.At(rec)
 	dst = append(dst, byte(w[0]>>32), byte(w[0]>>40), byte(w[0]>>48))
 	be := binary.BigEndian
+	if t.layout.plain {
+		for _, x := range w[1:t.layout.words] {
+			dst = be.AppendUint64(dst, x)
+		}
+		return dst
+	}
 	for i, c := range t.layout.cols {
 		if c.null != 0 {
 			dst = append(dst, byte(w[c.null]))

@@ -5,6 +5,11 @@
 //
 //	go run ./bench/state -keys 100000000 -budget 1073741824
 //	go run ./bench/state -keys 100000000 -memory
+//
+// With -checkpoint it takes checkpoints meanwhile, and goes on from the last one at the end. With -pause
+// it measures how long a job stands still at a checkpoint:
+//
+//	go run ./bench/state -pause
 package main
 
 import (
@@ -13,8 +18,8 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/pprof"
 	"strconv"
 	"strings"
@@ -22,7 +27,6 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/state"
-	"github.com/tidemark-stream/tidemark/state/store"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -30,14 +34,20 @@ import (
 var (
 	keys     = flag.Uint64("keys", 100_000_000, "distinct keys")
 	rows     = flag.Uint64("rows", 0, "rows; 0 is as many as keys")
-	budget   = flag.Int64("budget", 1<<30, "bytes for all state")
+	budget   = flag.Int64("budget", 1<<30, "bytes for all state, its store and what Go needs for both")
 	share    = flag.Int64("store", 0, "bytes of the budget for the store's own memory; 0 is an eighth")
 	dist     = flag.String("keys-come", "once", "once: each new; random: any of them each time; recent: nine of ten rows have a key of the last million")
 	memory   = flag.Bool("memory", false, "no budget, no store: all in memory")
 	compress = flag.Bool("compress", true, "compress the store")
 	dir      = flag.String("dir", "", "folder of the store; default a temporary one")
 	profile  = flag.String("cpuprofile", "", "write a CPU profile")
-	check    = flag.Bool("check", true, "go over all keys at the end and add up")
+	every    = flag.Duration("checkpoint", 0, "time between two checkpoints; 0 takes none")
+	pause    = flag.Bool("pause", false, "measure the pause of a checkpoint instead")
+	rounds   = flag.Int("rounds", 50, "with -pause: how many checkpoints")
+
+	stateBytes = flag.Int64("state", 1<<30, "with -pause: bytes of state")
+	dirtyShare = flag.Float64("dirty", 0.01, "with -pause: the share of keys that change between two checkpoints")
+	check      = flag.Bool("check", true, "go over all keys at the end and add up")
 )
 
 func main() {
@@ -57,156 +67,48 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	if err := run(); err != nil {
+	do := run
+	if *pause {
+		do = pauses
+	}
+	if err := do(); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// job is a table and the part of a job that freezes it and applies what was frozen.
-type job struct {
-	t      *state.Table
-	enc    *state.Encoder
-	k      *state.Keeper
-	b      *state.Budget
-	sp     *state.Spill
-	st     *store.Store
-	jobs   chan frozen
-	free   chan *state.Delta
-	err    chan error
-	waited time.Duration
-}
-
-type frozen struct {
-	d *state.Delta
-	n uint64
-}
-
-// AppendValue implements state.Codec.
-func (j *job) AppendValue(dst []byte, rec uint32) []byte {
-	w := j.t.At(rec)[j.t.Base():]
-	for _, x := range w {
-		dst = append(dst, byte(x), byte(x>>8), byte(x>>16), byte(x>>24), byte(x>>32), byte(x>>40), byte(x>>48), byte(x>>56))
-	}
-	return dst
-}
-
-// LoadValue implements state.Codec.
-func (j *job) LoadValue(rec uint32, v []byte) error {
-	w := j.t.At(rec)[j.t.Base():]
-	for i := range w {
-		b := v[8*i:]
-		w[i] = uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 |
-			uint64(b[6])<<48 | uint64(b[7])<<56
-	}
-	return nil
-}
-
-// DropValue implements state.Dropper.
-func (j *job) DropValue(uint32) {}
-
-func start() (*job, error) {
-	j := &job{jobs: make(chan frozen, 1), free: make(chan *state.Delta, 2), err: make(chan error, 1)}
-	mem := state.NewMemory()
-	if !*memory {
-		j.b = state.NewBudget(*budget)
-		mem = j.b.NewMemory()
-	}
-	l := state.NewLayout([]types.Type{types.BigIntType.NotNull()}, false)
-	j.t, j.enc = state.NewTable(mem, l, []uint64{0, 0}), state.NewEncoder(l)
-	if *memory {
-		return j, nil
-	}
-	path := *dir
-	if path == "" {
-		p, err := os.MkdirTemp("", "state-bench")
-		if err != nil {
-			return nil, err
-		}
-		path = p
-	}
-	if *share == 0 {
-		*share = *budget / 8
-	}
-	j.b.Add(*share)
-	c := store.Fast
-	if !*compress {
-		c = store.None
-	}
-	var err error
-	if j.st, err = store.Open(path, store.Options{MemoryBytes: *share, Compression: c}); err != nil {
-		return nil, err
-	}
-	j.k = &state.Keeper{MaxParallelism: 128, Codec: j, Check: func(int) {}}
-	j.sp = state.NewSpill(j.b, j.st, state.SpillOptions{Operator: 1, Hi: 128})
-	j.k.Spill(j.t, j.sp)
-	j.free <- &state.Delta{}
-	j.free <- &state.Delta{}
-	go func() {
-		for f := range j.jobs {
-			err := j.st.Apply(1, f.d.Bytes())
-			if err != nil {
-				j.err <- err
-				return
-			}
-			j.b.Add(-int64(f.d.Size()))
-			f.d.Reset()
-			j.sp.Applied(f.n)
-			j.free <- f.d
-		}
-		j.err <- nil
-	}()
-	return j, nil
-}
-
-// freeze hands the changes on; it waits where the store cannot keep up.
-func (j *job) freeze() error {
-	start := time.Now()
-	select {
-	case d := <-j.free:
-		j.waited += time.Since(start)
-		j.k.Freeze(j.t, d)
-		j.b.Add(int64(d.Size()))
-		j.jobs <- frozen{d, j.sp.Frozen()}
-		return nil
-	case err := <-j.err:
-		return err
-	}
-}
-
 func run() error {
-	j, err := start()
+	path, err := folder()
 	if err != nil {
 		return err
 	}
-	if !*memory {
-		debug.SetMemoryLimit(*budget)
+	if *dir == "" {
+		defer os.RemoveAll(path)
 	}
-	v := vec.New(types.BigIntType.NotNull(), vec.BatchRows)
-	pos, recs := make([]int32, vec.BatchRows), make([]uint32, vec.BatchRows)
-	for i := range pos {
-		pos[i] = int32(i)
+	j, err := start(filepath.Join(path, "store"))
+	if err != nil {
+		return err
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	if *every > 0 && j.st != nil {
+		j.cuts = &cuts{to: filepath.Join(path, "checkpoints"), next: time.Now().Add(*every)}
+		if err := os.MkdirAll(j.cuts.to, 0o755); err != nil {
+			return err
+		}
+	}
+	in, recs := newInput(), make([]uint32, vec.BatchRows)
 	begin, last := time.Now(), time.Now()
 	var sum uint64
 	base := j.t.Base()
 	for n := uint64(0); n < *rows; n += vec.BatchRows {
-		fill(v.I64, n, r)
-		j.enc.Encode([]*vec.Vec{v}, pos, nil)
-		j.t.Upsert(j.enc, nil, recs)
+		in.fill(n)
+		in.find(j, recs)
 		for k, rec := range recs {
 			w := j.t.Chunks[rec>>state.ChunkBits][int(rec&state.ChunkMask):]
 			w[base]++
 			w[base+1] += uint64(k)
 			sum += uint64(k)
 		}
-		if !*memory {
-			j.sp.Between()
-			if j.sp.NeedsFreeze() {
-				if err := j.freeze(); err != nil {
-					return err
-				}
-			}
+		if err := j.between(); err != nil {
+			return err
 		}
 		if since := time.Since(last); since > 10*time.Second {
 			last = time.Now()
@@ -214,13 +116,57 @@ func run() error {
 		}
 	}
 	j.report(*rows, begin)
+	if j.cuts != nil {
+		if err := j.end(path); err != nil {
+			return err
+		}
+	}
 	if *check {
 		return j.verify(sum)
 	}
 	return nil
 }
 
-func fill(v []int64, n uint64, r *rand.Rand) {
+// end takes a last checkpoint and goes on from it.
+func (j *job) end(path string) error {
+	err := j.cuts.wait()
+	if err == nil {
+		j.cuts.report()
+		err = j.cuts.begin(j)
+	}
+	if err == nil {
+		err = j.cuts.wait()
+	}
+	if err != nil {
+		return err
+	}
+	return j.cuts.restore(filepath.Join(path, "restored"))
+}
+
+// input makes keys.
+type input struct {
+	v   *vec.Vec
+	pos []int32
+	r   *rand.Rand
+}
+
+func newInput() *input {
+	in := &input{v: vec.New(types.BigIntType.NotNull(), vec.BatchRows), pos: make([]int32, vec.BatchRows), r: rand.New(rand.NewPCG(1, 2))}
+	for i := range in.pos {
+		in.pos[i] = int32(i)
+	}
+	return in
+}
+
+// find finds, or adds, the records of the keys.
+func (in *input) find(j *job, recs []uint32) {
+	j.enc.Encode([]*vec.Vec{in.v}, in.pos, nil)
+	j.t.Upsert(j.enc, nil, recs)
+}
+
+// fill makes the keys of the rows from number n on.
+func (in *input) fill(n uint64) {
+	v, r := in.v.I64, in.r
 	for i := range v {
 		var k uint64
 		switch *dist {
@@ -236,9 +182,12 @@ func fill(v []int64, n uint64, r *rand.Rand) {
 		default:
 			log.Fatalf("keys come %q: once, random or recent", *dist)
 		}
-		v[i] = int64(k * 0x9E3779B97F4A7C15) // spread, as ids are
+		v[i] = spread(k)
 	}
 }
+
+// spread spreads keys over all numbers, as ids are.
+func spread(k uint64) int64 { return int64(k * 0x9E3779B97F4A7C15) }
 
 // verify adds up all records, those on disk too.
 func (j *job) verify(sum uint64) error {

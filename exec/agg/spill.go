@@ -149,25 +149,53 @@ func (st *Store) RestoreValues(k *state.Keeper, saved state.Saved) error {
 	return nil
 }
 
-// wipe notes that all saved entries of a group are to go.
-func (vs *valueStore) wipe(st *Store, rec uint32) {
+const (
+	// wipeKeys is up to how many entries a group's are removed one by one: stores cope better with many
+	// single keys than with many ranges.
+	wipeKeys = 64
+	// wipeCount is up to how many of them are counted.
+	wipeCount = 1 << 14
+)
+
+// wipe notes that all entries of a group in the store are to go: those of set i.
+func (vs *valueStore) wipe(st *Store, i int, rec uint32) {
+	st.spillKey = st.T.AppendKey(append(st.spillKey[:0], st.keeper.Prefix...), rec)
+	hash, at, n := st.T.Hash(rec), len(vs.wiped), 0
+	st.spill.EachEntry(st.keeper.State+1+i, st.keeper.MaxParallelism, hash, st.spillKey, func(key, _ []byte) error {
+		if n++; n > wipeCount {
+			return state.Enough
+		} else if n <= wipeKeys {
+			vs.wiped = appendWiped(vs.wiped, hash, false, st.spillKey, key)
+		}
+		return nil
+	})
+	vs.t.Removed(n)
+	if n > wipeKeys {
+		vs.wiped = appendWiped(vs.wiped[:at], hash, true, st.spillKey, nil)
+	}
+}
+
+func appendWiped(dst []byte, hash uint32, all bool, group, key []byte) []byte {
+	n := uint32(len(group)+len(key)) << 1
+	if all {
+		n |= 1
+	}
 	le := binary.LittleEndian
-	at := len(vs.wiped)
-	b := st.T.AppendKey(append(vs.wiped, 0, 0, 0, 0, 0, 0, 0, 0), rec)
-	le.PutUint32(b[at:], st.T.Hash(rec))
-	le.PutUint32(b[at+4:], uint32(len(b)-at-8))
-	vs.wiped = b
+	return append(append(le.AppendUint32(le.AppendUint32(dst, hash), n), group...), key...)
 }
 
 // freezeWiped adds what wipe noted to d, before anything new of these groups.
 func (vs *valueStore) freezeWiped(k *state.Keeper, at int, d *state.Delta) {
 	le := binary.LittleEndian
-	var key []byte
 	for b := vs.wiped; len(b) > 0; {
 		n := le.Uint32(b[4:])
-		key = append(append(key[:0], k.Prefix...), b[8:8+n]...)
-		d.DeletePrefix(at, state.KeyGroup(le.Uint32(b), k.MaxParallelism), key)
-		b = b[8+n:]
+		g, key := state.KeyGroup(le.Uint32(b), k.MaxParallelism), b[8:8+n>>1]
+		if n&1 == 1 {
+			d.DeletePrefix(at, g, key)
+		} else {
+			d.Delete(at, g, key)
+		}
+		b = b[8+n>>1:]
 	}
 	vs.wiped = vs.wiped[:0]
 }

@@ -76,8 +76,9 @@ type valueStore struct {
 	spec    *valueSpec
 	seq     uint64 // the last sequence number given
 	tracked bool   // changes are noted
-	// wiped are the groups all of whose entries are to be removed from the saved state: for each its
-	// hash, the length of its key (4 bytes each, little endian), its key.
+	// wiped are entries to be removed from the saved state that are not in memory: for each the hash
+	// of the group, twice the length of the key, plus 1 where all that begins with it is meant (4 bytes
+	// each, little endian), and the key.
 	wiped []byte
 }
 
@@ -553,7 +554,7 @@ func (s *Set) dropValues(v *valueSpec, vs *valueStore, st *Store, recs []uint32)
 	for _, rec := range recs {
 		head := st.word(rec, s.offset(v.head))
 		if *head&chainCold != 0 {
-			vs.wipe(st, rec)
+			vs.wipe(st, s.index(v), rec)
 		}
 		for e := first(head); e != 0; {
 			next := uint32(vs.t.At(e)[v.chainAt+1])

@@ -73,9 +73,8 @@ type keyed struct {
 	recs    []uint32
 	row     []byte
 	batch   *vec.Batch
-	sweep   state.SweepCursor
+	expiry  *state.Expiry
 	came    int // keys that are new, or were used after they had expired, since the last expire
-	ids     [64]uint32
 }
 
 // Words of the owner in a record.
@@ -102,6 +101,7 @@ func (o *keyed) Open(c *op.Context, out op.Output) error {
 		o.t.TrackTouched()
 		o.keeper().Spill(o.t, c.Spill)
 	}
+	o.expiry = state.NewExpiry(o.t, o.t.Base()+usedAt, o.ttlMs, o.DropValue)
 	o.keyCols = make([]*vec.Vec, len(o.keys))
 	return nil
 }
@@ -191,27 +191,12 @@ func (o *keyed) count() {
 	}
 }
 
-// expire looks at some records, more than have come since the last time, and removes those that have
-// not been used for the TTL.
+// expire looks at some records and removes those that have not been used for the TTL.
 func (o *keyed) expire() {
-	if o.ttlMs == 0 {
-		return
+	if o.ttlMs > 0 {
+		o.expiry.Step(o.ctx.Now(), o.came)
+		o.came = 0
 	}
-	now := o.ctx.Now()
-	for look := max(len(o.ids), 2*o.came); look > 0; look -= len(o.ids) {
-		ids := o.t.Sweep(&o.sweep, o.ids[:])
-		if len(ids) == 0 {
-			o.sweep = state.SweepCursor{}
-			break
-		}
-		for _, r := range ids {
-			if w := o.words(r); int64(w[usedAt])+o.ttlMs <= now {
-				o.blob.Free(state.Ref(w[refAt]))
-				o.t.Delete(r)
-			}
-		}
-	}
-	o.came = 0
 }
 
 func (o *keyed) stale(n int) {

@@ -107,6 +107,14 @@ func (o *keyed) LoadValue(rec uint32, b []byte) error {
 	return nil
 }
 
+// LastUse implements state.Dated.
+func (o *keyed) LastUse(b []byte) (int64, bool) {
+	if o.ttlMs == 0 || len(b) < 9 {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(b[1:])), true
+}
+
 // DropValue implements state.Dropper.
 func (o *keyed) DropValue(rec uint32) { o.blob.Free(state.Ref(o.words(rec)[refAt])) }
 

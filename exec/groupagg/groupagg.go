@@ -119,7 +119,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) error {
 	if o.partSet != nil {
 		o.parts = o.partSet.NewRecords(o.mem, l.Words()+extra)
 	}
-	o.ttl = newSweeper(o, ttl)
+	o.ttl.init(o, ttl)
 	if c.BatchMode && len(o.n.Keys) == 0 && (o.n.Phase != plan.GlobalPhase || c.Subtask == 0) {
 		// Without GROUP BY there is a result even for no rows.
 		o.enc.Encode(nil, []int32{0}, nil)

@@ -112,8 +112,10 @@ func (o *Keyed) owned(rec uint32) []*uint64 {
 // AppendValue implements state.Codec.
 func (o *Keyed) AppendValue(dst []byte, rec uint32) []byte {
 	le := binary.LittleEndian
-	for _, p := range o.owned(rec) {
-		dst = le.AppendUint64(append(dst, 1), *p)
+	if o.n.TTLMs > 0 || o.rowsAt >= 0 {
+		for _, p := range o.owned(rec) {
+			dst = le.AppendUint64(append(dst, 1), *p)
+		}
 	}
 	dst = append(dst, 1, 0, 0, 0, 0)
 	at := len(dst)
@@ -141,6 +143,14 @@ func (o *Keyed) LoadValue(rec uint32, b []byte) error {
 		o.st.Came(rec)
 	}
 	return o.set.LoadGroup(o.st, rec, b[5:])
+}
+
+// LastUse implements state.Dated.
+func (o *Keyed) LastUse(b []byte) (int64, bool) {
+	if o.n.TTLMs == 0 || len(b) < 9 {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(b[1:])), true
 }
 
 // DropValue implements state.Dropper.

@@ -5,21 +5,24 @@ import (
 )
 
 // sweeper removes the keys that have not been used for table.exec.state.ttl, in processing time: a row
-// that finds an expired record starts a new one, and with every batch some records are looked at: at
-// more than have come, so that expired ones do not pile up however many keys are new.
+// that finds an expired record starts a new one, and with every batch some records are looked at.
 type sweeper struct {
 	o      *Agg
 	at     int // offset of the time of last use, or -1
 	came   int // new keys since the last step
-	cursor state.SweepCursor
-	ids    [64]uint32
+	expiry *state.Expiry
+	one    [1]uint32
 }
 
-func newSweeper(o *Agg, extra int) sweeper {
-	if extra == 0 {
-		return sweeper{at: -1}
+func (s *sweeper) init(o *Agg, extra int) {
+	*s = sweeper{o: o, at: -1}
+	if extra > 0 {
+		s.at = o.st.T.Base()
+		s.expiry = state.NewExpiry(o.st.T, s.at, o.n.TTLMs, func(rec uint32) {
+			s.one[0] = rec
+			o.st.Drop(s.one[:])
+		})
 	}
-	return sweeper{o: o, at: o.st.T.Base()}
 }
 
 // use renews the records; expired ones are emptied.
@@ -47,22 +50,8 @@ func (s *sweeper) use(recs []uint32) {
 
 // step looks at the next records.
 func (s *sweeper) step() {
-	if s.at < 0 {
-		return
+	if s.at >= 0 {
+		s.expiry.Step(s.o.ctx.Now(), s.came)
+		s.came = 0
 	}
-	now := s.o.ctx.Now()
-	for look := max(len(s.ids), 2*s.came); look > 0; look -= len(s.ids) {
-		ids := s.o.st.T.Sweep(&s.cursor, s.ids[:])
-		if len(ids) == 0 {
-			s.cursor = state.SweepCursor{}
-			break
-		}
-		for k, r := range ids {
-			if int64(s.o.st.R.At(r)[s.at])+s.o.n.TTLMs <= now {
-				s.o.st.Drop(ids[k : k+1])
-				s.o.st.T.Delete(r)
-			}
-		}
-	}
-	s.came = 0
 }

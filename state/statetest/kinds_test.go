@@ -23,7 +23,9 @@ type lists struct {
 	k     *state.Keeper
 	types []types.Type
 	ttl   int
-	swept state.SweepCursor
+	// expiry removes expired keys, where there is no Sweep.
+	expiry *state.Expiry
+	swept  state.SweepCursor
 }
 
 var errValue = errors.New("a saved list is damaged")
@@ -34,6 +36,7 @@ func startLists(ts []types.Type, ttl int) func(Instance) (Subject, error) {
 		l := state.NewLayout(ts, false)
 		s.t, s.blob, s.enc = state.NewTable(s.mem, l, []uint64{0, 0}), state.NewBlob(s.mem), state.NewEncoder(l)
 		s.t.Track()
+		s.expiry = state.NewExpiry(s.t, s.t.Base()+1, int64(ttl), s.DropValue)
 		s.k = &state.Keeper{MaxParallelism: in.MaxParallelism, Codec: s, Check: func(g int) {
 			if !in.Owns(g) {
 				panic(fmt.Sprintf("BUG: group %d", g))
@@ -58,6 +61,14 @@ func (s *lists) LoadValue(rec uint32, v []byte) error {
 	w := s.words(rec)
 	w[0], w[1] = uint64(s.blob.Put(v[8:])), binary.LittleEndian.Uint64(v)
 	return nil
+}
+
+// LastUse implements state.Dated.
+func (s *lists) LastUse(v []byte) (int64, bool) {
+	if len(v) < 8 {
+		return 0, false
+	}
+	return int64(binary.LittleEndian.Uint64(v)), true
 }
 
 func (s *lists) DropValue(rec uint32) { s.blob.Free(state.Ref(s.words(rec)[0])) }
@@ -160,6 +171,10 @@ func (s *lists) Step(n int) (out []string, err error) {
 
 // expire removes what has expired. Nothing is emitted for it, as when it is found is open.
 func (s *lists) expire(n int) {
+	if n%2 == 0 {
+		s.expiry.Step(int64(n), 10)
+		return
+	}
 	ids := make([]uint32, 8)
 	for range 3 {
 		for _, rec := range s.t.Sweep(&s.swept, ids) {

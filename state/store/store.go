@@ -94,9 +94,9 @@ const (
 	// many layers of tables may wait to be merged.
 	memtables    = 4
 	maxSublevels = 20
-	// ingestFrom is from how many bytes of changes on tables are made of them at once, past the tree's
-	// buffers.
-	ingestFrom = 4 << 20
+	// ingestMin and ingestMax bound from how many bytes of changes on tables are made of them at once,
+	// past the tree's buffers.
+	ingestMin, ingestMax = 512 << 10, 4 << 20
 	// never is a limit of the tree's that is not reached.
 	never = 1 << 20
 )
@@ -145,7 +145,7 @@ func (s *Store) options(o Options) *pebble.Options {
 	// Large batches are sorted and written to tables as they are, past the sorted buffers, which
 	// costs a third less and makes fewer, larger tables.
 	s.piece = int(2 * table)
-	s.sorted = ingestFrom
+	s.sorted = int(min(max(mem/64, ingestMin), ingestMax))
 	if o.sorted > 0 {
 		s.sorted = o.sorted
 	}
@@ -410,7 +410,7 @@ func (s *Store) Metrics() Metrics {
 	return Metrics{
 		DiskBytes: int64(m.DiskSpaceUsage()), MemoryBytes: m.BlockCache.Size + int64(m.MemTable.Size),
 		Applied: s.applied.Load(), Flushes: m.Flush.Count, Compactions: m.Compact.Count,
-		WrittenBytes: int64(t.TableBytesFlushed + t.TableBytesCompacted), DebtBytes: int64(m.Compact.EstimatedDebt),
+		WrittenBytes: int64(t.TableBytesFlushed + t.TableBytesCompacted + t.TableBytesIngested), DebtBytes: int64(m.Compact.EstimatedDebt),
 		Lookups: s.lookups.Load(), Hits: s.hits.Load(), Tables: t.TablesCount,
 	}
 }

@@ -75,8 +75,6 @@ func (s *httpServer) post(ctx context.Context, params url.Values, body []byte) (
 	if err != nil {
 		return nil, fatal(err)
 	}
-	// A body that a dead connection may have taken must not be sent again by the client library unseen;
-	// which it does not for a POST without this header.
 	req.Header.Set("X-ClickHouse-User", s.c.user)
 	if s.c.password != "" {
 		req.Header.Set("X-ClickHouse-Key", s.c.password)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/format"
@@ -78,13 +80,23 @@ func (in *inserter) insist(ctx context.Context, b []byte, token string) error {
 			return fatalf("%w; the rows are in the table and not in that view: write it so that it takes all rows (toUInt8OrNull instead of toUInt8), or drop it", err)
 		case c == refused || c == wide:
 			return err
-		case in.once && c == away && ctx.Err() == nil && (!errors.As(err, &se) || se.code == 319 || se.code == 209 || se.code == 210 || se.code == 159):
+		case in.once && c == away && ctx.Err() == nil && mayHave(err):
 			return fmt.Errorf("%w: %w", errLost, err)
 		}
 		if err := p.again(ctx, err); err != nil {
 			return err
 		}
 	}
+}
+
+// mayHave reports whether an insert that failed with err, of the class away, may have happened.
+func mayHave(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return false
+	}
+	var se *serverError
+	return !errors.As(err, &se) || slices.Contains([]int{159, 209, 210, 319}, se.code) // timeouts, the network, an unknown status
 }
 
 func (in *inserter) try(ctx context.Context, b []byte, token string) error {

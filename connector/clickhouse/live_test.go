@@ -1,11 +1,16 @@
 package clickhouse
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/connectortest"
@@ -312,5 +317,64 @@ func TestChangelog(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHang has a server that answers no more: who closes the writer does not wait for it.
+func TestHang(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		r := live(t)
+		r.exec("CREATE TABLE DB.kv (id Int64, v String) ENGINE = MergeTree ORDER BY id")
+		to := strings.TrimPrefix(r.base, "http://")
+		if native {
+			to = r.native
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		defer l.Close()
+		var mute atomic.Bool
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				s, err := net.Dial("tcp", to)
+				if err != nil {
+					c.Close()
+					return
+				}
+				go func() { io.Copy(s, c); s.Close() }()
+				go func() {
+					buf := make([]byte, 1<<16)
+					for {
+						n, err := s.Read(buf)
+						for mute.Load() {
+							time.Sleep(time.Millisecond)
+						}
+						if _, e := c.Write(buf[:n]); err != nil || e != nil {
+							c.Close()
+							return
+						}
+					}
+				}()
+			}
+		}()
+		r.url = map[bool]string{false: "http://", true: "clickhouse://"}[native] + l.Addr().String()
+		w, err := r.open(def{name: "kv", cols: pair, native: native}).NewWriter(t.Context(), 0, 1)
+		must(t, err, w.Write(t.Context(), batch(pair, pairs(0, 5)...)), w.Flush(t.Context()))
+		mute.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		must(t, w.Write(t.Context(), batch(pair, pairs(5, 5)...)))
+		if err := w.Flush(ctx); err == nil {
+			t.Errorf("native %t: a server that does not answer said yes", native)
+		}
+		cancel()
+		from := time.Now()
+		must(t, w.Close())
+		if took := time.Since(from); took > 5*time.Second {
+			t.Errorf("native %t: closing took %s", native, took)
+		}
+		mute.Store(false)
 	}
 }

@@ -59,7 +59,7 @@ func (s *nativeServer) do(ctx context.Context, q ch.Query, settings []setting) e
 	if err := s.open(ctx); err != nil {
 		return err
 	}
-	own := map[string]bool{}
+	conn, own := s.conn, map[string]bool{}
 	for _, x := range settings {
 		own[x.name] = true
 		q.Settings = append(q.Settings, ch.Setting{Key: x.name, Value: x.value, Important: true})
@@ -69,7 +69,11 @@ func (s *nativeServer) do(ctx context.Context, q ch.Query, settings []setting) e
 			q.Settings = append(q.Settings, ch.Setting{Key: k, Value: v, Important: true})
 		}
 	}
-	if err := s.conn.Do(ctx, q); err != nil {
+	// The client looks at ctx between packets only, and its server may never send another one.
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	err := conn.Do(ctx, q)
+	stop()
+	if err != nil {
 		s.close()
 		return nativeError(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/vec"
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
-	_ "github.com/tidemark-stream/tidemark/connector/all" // formats and files
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // formats and files
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/job"

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
-	_ "github.com/tidemark-stream/tidemark/expr/fn"       // the function library
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/expr/fn"            // the function library
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
 	"github.com/tidemark-stream/tidemark/sql/parse"

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/all" // all connectors and formats
 	"github.com/tidemark-stream/tidemark/internal/cli"
 )
 

@@ -1,13 +1,5 @@
-// Package all links the standard connectors and formats into a binary.
+// Package all links all connectors and formats into a binary: those of package standard, and those
+// that bring heavy libraries, which make linking several times slower.
 package all
 
-import (
-	_ "github.com/tidemark-stream/tidemark/connector/blackhole"  // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/clickhouse" // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/datagen"    // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/file"       // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/kafka"      // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/postgres"   // registers itself
-	_ "github.com/tidemark-stream/tidemark/connector/print"      // registers itself
-	_ "github.com/tidemark-stream/tidemark/format/all"           // registers all formats
-)
+import _ "github.com/tidemark-stream/tidemark/connector/standard" // registers its connectors and formats

@@ -20,7 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-stream/tidemark/connector"
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"

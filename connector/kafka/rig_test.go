@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/connector/print"
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/vec"

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/internal/show/vt"
 )
 

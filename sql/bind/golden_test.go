@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/expr"
 	_ "github.com/tidemark-stream/tidemark/expr/fn" // the function library
 	"github.com/tidemark-stream/tidemark/plan"

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all"
+	_ "github.com/tidemark-stream/tidemark/connector/standard"
 	_ "github.com/tidemark-stream/tidemark/expr/fn"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/ast"

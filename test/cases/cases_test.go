@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/engine"
 )
 

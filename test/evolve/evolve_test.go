@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/exec/build"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	_ "github.com/tidemark-stream/tidemark/expr/fn" // the function library

@@ -37,8 +37,8 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/tidemark-stream/tidemark/connector/all" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/connector/print"
+	_ "github.com/tidemark-stream/tidemark/connector/standard" // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/sql/ast"

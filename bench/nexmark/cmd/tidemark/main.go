@@ -6,7 +6,7 @@ import (
 	"os"
 
 	_ "github.com/tidemark-stream/tidemark/bench/nexmark/source" // the connector 'nexmark'
-	_ "github.com/tidemark-stream/tidemark/connector/all"        // the standard connectors and formats
+	_ "github.com/tidemark-stream/tidemark/connector/standard"   // the standard connectors and formats
 	"github.com/tidemark-stream/tidemark/internal/cli"
 )
 

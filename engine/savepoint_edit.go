@@ -197,7 +197,7 @@ func (w *editor) add(ctx context.Context) error {
 	where := make([]int, schema.Len()) // by column: which of the query, -1 for none
 	for i, f := range schema.Fields {
 		where[i] = slices.Index(given, f.Name)
-		if i < nk && where[i] < 0 {
+		if i < nk && where[i] < 0 && w.r.spec.Key[i].Name != runField.Name {
 			return fmt.Errorf("column '%s' of the key has to be given", f.Name)
 		}
 	}
@@ -207,7 +207,12 @@ func (w *editor) add(ctx context.Context) error {
 		for _, i := range b.Selected() {
 			cols := make([]*vec.Vec, nk)
 			for k := range cols {
-				cols[k] = b.Cols[where[k]]
+				if where[k] >= 0 {
+					cols[k] = b.Cols[where[k]]
+				} else { // of no run
+					cols[k] = vec.New(runField.Type, int(i)+1)
+					cols[k].SetNull(int(i))
+				}
 			}
 			key, hash, err := w.r.key(cols, int(i))
 			if err != nil {

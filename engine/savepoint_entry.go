@@ -154,7 +154,27 @@ func (s *Savepoint) reader(o *checkpoint.Operator, st int) (*entryReader, error)
 	return left[0], nil
 }
 
+// keyRun is the form of the number of a run: parts of a slice that left memory have one (4 bytes, big
+// endian), those that did not have none. What the entries of a key hold adds up.
+const keyRun state.KeyForm = "run"
+
+// runField is the column of it.
+var runField = types.Field{Name: "run", Type: types.IntType}
+
+// withRun adds the number of a run to the key of states of windows that may have one.
+func withRun(sp state.Spec) (state.Spec, bool) {
+	if !slices.Contains([]string{"slices", "windows", "running"}, sp.Name) {
+		return sp, false
+	}
+	sp.Key = append(slices.Clone(sp.Key), runField)
+	return sp, true
+}
+
 func newEntryReader(sp state.Spec, sh keyShape) *entryReader {
+	sp, runs := withRun(sp)
+	if runs {
+		sh = append(slices.Clone(sh), state.KeyPart{Columns: 1, Form: keyRun})
+	}
 	r := &entryReader{spec: sp, shape: sh, value: newValueReader(sp)}
 	at := 0
 	for _, p := range sh {
@@ -183,6 +203,9 @@ func (k *keyReader) width() int {
 
 // skip returns what follows the part at the start of key.
 func (k *keyReader) skip(key []byte) (rest []byte, ok bool) {
+	if k.Form == keyRun {
+		return nil, len(key) == 0 || len(key) == 4
+	}
 	if k.Form != state.KeyTable {
 		if n := k.width() * k.Columns; n <= len(key) {
 			return key[n:], true
@@ -202,6 +225,15 @@ func (k *keyReader) read(cols []*vec.Vec, at int, key []byte) (rest []byte, ok b
 	}
 	for i, f := range k.fields {
 		c := cols[i]
+		if k.Form == keyRun {
+			if len(key) == 0 {
+				c.SetNull(at)
+				continue
+			}
+			c.SetValid(at)
+			c.I32[at] = int32(binary.BigEndian.Uint32(key))
+			continue
+		}
 		if k.Form == state.KeyTable {
 			if isBytes(f.Type) {
 				v := vec.New(f.Type, 1)
@@ -237,6 +269,12 @@ func (k *keyReader) read(cols []*vec.Vec, at int, key []byte) (rest []byte, ok b
 
 // append appends the bytes of the part whose columns are row i of cols. hash is that of a table's key.
 func (k *keyReader) append(dst []byte, cols []*vec.Vec, i int) (out []byte, hash uint32, err error) {
+	if k.Form == keyRun {
+		if cols[0].IsNull(i) {
+			return dst, 0, nil
+		}
+		return binary.BigEndian.AppendUint32(dst, uint32(cols[0].I32[i])), 0, nil
+	}
 	if k.Form != state.KeyTable {
 		for at, f := range k.fields {
 			v := cols[at]

@@ -53,6 +53,7 @@ func FuzzEntry(f *testing.F) {
 	f.Add(0, 1, append(bytes.Clone(key), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), []byte{1, 9, 0, 0, 0, 0, 0, 0, 0})
 	f.Add(1, 0, append(append(bytes.Repeat([]byte{0x80}, 8), 0, 0, 0, 1, 0, 0, 0), binary.BigEndian.AppendUint64(nil, 7)...), value)
 	f.Add(2, 0, append(bytes.Repeat([]byte{0x80}, 8), 1, 0, 0, 0, 0, 0, 0), []byte{1, 1, 0, 0, 0, 1, 5, 0, 0, 0})
+	f.Add(2, 0, append(bytes.Repeat([]byte{0x80}, 8), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9), []byte{1, 1, 0, 0, 0, 1, 5, 0, 0, 0}) // of run 9
 	f.Add(4, 0, bytes.Repeat([]byte{1}, 8), []byte{1, 2, 0, 0, 0, 0})
 	f.Add(5, 0, []byte{0, 0, 0}, value)
 	f.Add(6, 0, []byte{0, 0, 0}, parts)

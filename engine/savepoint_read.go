@@ -211,6 +211,7 @@ func (s *Savepoint) Measure(o *checkpoint.Operator, st int) (entries, bytes int6
 // Bytes whose parts are known, such as accumulators, are a column a part; other bytes are hexadecimal
 // text. Names that come twice get a number.
 func EntrySchema(sp state.Spec) types.Schema {
+	sp, _ = withRun(sp)
 	return (&entryReader{spec: sp, value: newValueReader(sp)}).schema()
 }
 

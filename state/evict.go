@@ -82,7 +82,7 @@ func (s *Spill) NeedsFreeze() bool {
 	return dirty > max(int64(share*float64(s.budget.limit/dirtyShare)), 1<<16)
 }
 
-const dirtyShare = 32
+const dirtyShare = 64
 
 // Pending says that frozen changes have not been applied to the store yet.
 func (s *Spill) Pending() bool { return s.applied.Load() < s.epoch-1 }

@@ -20,19 +20,21 @@ type Model struct {
 // operator is the prefix of the keys of the operator under test.
 const operator = 7
 
-// Apply adds changes. A key that is deleted must be there, since only saved keys are to be deleted.
+// Apply adds changes. A key that is deleted must be there, since only saved keys are to be deleted, or
+// have gone with a prefix just before.
 func (m *Model) Apply(changes []byte) error {
 	if m.m == nil {
 		m.m = map[string][]byte{}
 	}
 	m.sorted = nil
+	swept := map[string]bool{}
 	return state.EachChange(changes, func(c state.Change) error {
 		k := string(append(state.AppendStoreKey(nil, operator, c.State, c.Group), c.Key...))
 		switch c.Kind {
 		case state.ChangePut:
 			m.m[k] = bytes.Clone(c.Value)
 		case state.ChangeDelete:
-			if _, ok := m.m[k]; !ok {
+			if _, ok := m.m[k]; !ok && !swept[k] {
 				return fmt.Errorf("key %x of state %d is deleted and was not saved", c.Key, c.State)
 			}
 			delete(m.m, k)
@@ -40,6 +42,7 @@ func (m *Model) Apply(changes []byte) error {
 			for o := range m.m {
 				if len(o) >= len(k) && o[:len(k)] == k {
 					delete(m.m, o)
+					swept[o] = true
 				}
 			}
 		}

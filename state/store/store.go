@@ -93,7 +93,7 @@ const (
 	// memtables is how many of them may wait to be written before Apply waits too, maxSublevels how
 	// many layers of tables may wait to be merged.
 	memtables    = 4
-	maxSublevels = 20
+	maxSublevels = 32
 	// ingestMin and ingestMax bound from how many bytes of changes on tables are made of them at once,
 	// past the tree's buffers.
 	ingestMin, ingestMax = 512 << 10, 4 << 20
@@ -166,7 +166,7 @@ func (s *Store) options(o Options) *pebble.Options {
 		CacheSize:                   max(mem-2*table, mem/4),
 		MemTableSize:                uint64(table),
 		MemTableStopWritesThreshold: never,
-		L0CompactionThreshold:       4,
+		L0CompactionThreshold:       8,
 		L0StopWritesThreshold:       never,
 		LBaseMaxBytes:               max(64<<20, 4*table),
 		MaxOpenFiles:                1 << 12,

@@ -31,6 +31,9 @@ type Manifest struct {
 	Savepoint bool   `json:"savepoint,omitempty"`
 	// Finished says that the job came to its end with this checkpoint.
 	Finished bool `json:"finished,omitempty"`
+	// Drained says that the end of time had been sent through the job: windows that were open then were
+	// emitted with the rows that there were.
+	Drained bool `json:"drained,omitempty"`
 	// Run is the run of a script with several jobs that this one belongs to; nil where there was one.
 	Run *ScriptRun `json:"run,omitempty"`
 	// MixedBooks says that the counters of the operators do not belong together any more: some began

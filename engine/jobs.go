@@ -387,7 +387,9 @@ func ownerOf(s *checkpoint.Snapshot, jobs []*scriptJob) (*scriptJob, error) {
 			owners = append(owners, j)
 		}
 	}
-	if i := slices.IndexFunc(owners, func(j *scriptJob) bool { return j.name == s.Manifest.Job }); len(owners) > 1 && i >= 0 {
+	// Of several that fit the name decides, unless that was only given to a new job.
+	named := func(j *scriptJob) bool { return j.name == s.Manifest.Job && (best == fitsWholly || j.newest != nil) }
+	if i := slices.IndexFunc(owners, named); len(owners) > 1 && i >= 0 {
 		owners = owners[i : i+1]
 	}
 	where := strings.TrimSuffix(s.Location, "/manifest")

@@ -340,7 +340,7 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.repo.From(c.snap)
 		c.from = c.snap.Manifest
 		c.recover = leftover(c.from, newest)
-		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started))
+		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started)) + drained(c.from)
 	case len(damage) > 0:
 		return &connector.Fatal{Err: damage[0]}
 	case newest == nil:
@@ -353,7 +353,7 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
 		c.recover = newest
 	default:
-		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started))
+		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started)) + drained(newest)
 		c.lineage, c.from, c.recover = newest.Lineage, newest, newest
 		return nil
 	}
@@ -395,6 +395,14 @@ func (c *recovery) again(ctx context.Context) (from, recover *checkpoint.Manifes
 		return c.snap.Manifest, nil, nil
 	}
 	return nil, nil, nil
+}
+
+// drained says what it means to go on from where a job was drained; "" for others.
+func drained(m *checkpoint.Manifest) string {
+	if !m.Drained {
+		return ""
+	}
+	return ", where it was drained: windows that were open then were emitted, and are emitted again with the rows that come for them now"
 }
 
 func when(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

@@ -277,6 +277,7 @@ func (d *driver) write(ctx context.Context, c *cut, a checkpoint.Action) error {
 	if err != nil {
 		return err
 	}
+	m.Drained = a.Kind == checkpoint.Drain
 	if a.Kind == checkpoint.Savepoint || a.Kind == checkpoint.Stop || a.Kind == checkpoint.Drain {
 		// On its own feet: all of its files are at hand, as the state was just cut.
 		switch err := d.writeSavepoint(ctx, m, paths); {

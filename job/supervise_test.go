@@ -58,6 +58,24 @@ func TestSupervisor_StopIsNotRefused(t *testing.T) {
 	}
 }
 
+// TestSupervisor_Drain drains a job: its checkpoint says so.
+func TestSupervisor_Drain(t *testing.T) {
+	r := newRepo()
+	p := numbers(plan.Hash, t.TempDir())
+	s, err := job.Supervise(t.Context(), p, job.Options{}, nil,
+		func(context.Context) (*job.CheckpointOptions, error) { return r.options(t, p, time.Hour), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Drain()
+	if _, err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if m := r.newest(t); m == nil || !m.Drained || m.Finished {
+		t.Errorf("the checkpoint is %+v", m)
+	}
+}
+
 // within waits until a condition holds.
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()

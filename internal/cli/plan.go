@@ -65,6 +65,9 @@ func planText(p engine.JobPlan, start func(flag string) string) string {
 	}
 	m := p.From.Manifest
 	fmt.Fprintf(&b, "job %s from %s of %s (%s)\n", p.Job, title(m), moment(m.Started), place(p.From.Location))
+	if m.Drained {
+		b.WriteString("the job was drained: windows that were open then were emitted, and are emitted again with the rows that come for them\n")
+	}
 	if p.Parallelism != m.Parallelism {
 		fmt.Fprintf(&b, "at parallelism %d, where it was %d: the key groups are shared out again\n", p.Parallelism, m.Parallelism)
 	}

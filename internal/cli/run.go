@@ -327,6 +327,9 @@ func (v *view) watch(j *engine.Run) {
 
 // progress is the line that shows a running job.
 func progress(s, last job.Status) string {
+	if s.Elapsed < last.Elapsed {
+		last = job.Status{RowsRead: min(last.RowsRead, s.RowsRead)} // it was started again
+	}
 	rate := float64(s.RowsRead-last.RowsRead) / max(0.001, (s.Elapsed-last.Elapsed).Seconds())
 	out := fmt.Sprintf("%s  %s rows in (%s/s)  %s out", show.Duration(s.Elapsed), show.Count(s.RowsRead),
 		show.Short(rate), show.Count(s.RowsOut))

@@ -160,7 +160,10 @@ func (v *view) survived(j *engine.Run, failed bool) {
 }
 
 func brief(d time.Duration) string {
-	if d < time.Second {
+	switch {
+	case d < 100*time.Microsecond:
+		return "less than 100µs"
+	case d < time.Second:
 		return d.Round(100 * time.Microsecond).String()
 	}
 	return show.Duration(d)

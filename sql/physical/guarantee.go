@@ -18,8 +18,8 @@ func (b *builder) guarantees() {
 	}
 }
 
-// guarantee joins what the sink does with its rows, whether checkpoints are taken, and what the
-// sources do after a restart.
+// guarantee joins what the sink does with its rows, whether checkpoints are taken, and, where they are,
+// what the sources do after a restart.
 func (b *builder) guarantee(n *node, s *plan.Sink) string {
 	if s.Collect {
 		return "rows are shown as they come; another run starts again"
@@ -35,7 +35,7 @@ func (b *builder) guarantee(n *node, s *plan.Sink) string {
 	default:
 		text = withoutCheckpoints(how, words, n.bounded)
 	}
-	if gives := b.sourcesGive(n); gives != "" && (!n.bounded || saves) {
+	if gives := b.sourcesGive(n); gives != "" && saves { // else nobody notes the positions
 		text += ". Sources: " + gives
 	}
 	return text
@@ -70,7 +70,8 @@ func withCheckpoints(how connector.Delivery, words, every string) string {
 }
 
 func withoutCheckpoints(how connector.Delivery, words string, bounded bool) string {
-	const lost = "state is lost in a crash, as no checkpoints are taken (" + setInterval + "): results go on from where the sources do"
+	const lost = "state is lost in a crash, as no checkpoints are taken (" + setInterval + "): the next run starts with nothing, " +
+		"and its sources begin where their options say"
 	switch {
 	case how == connector.ExactlyOnce && bounded:
 		return said("exactly once", words, "output appears when the job ends; after a crash nothing has appeared, and the job starts again "+

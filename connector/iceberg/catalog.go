@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/apache/iceberg-go"
@@ -74,7 +75,12 @@ func openerOf(o option.Values, resolve func(string) string) (opener, error) {
 			return nil, refuse("warehouse", "write a folder or s3://bucket/path; it is not needed with 'sink.create-table' = 'false'", "option 'warehouse' is missing")
 		}
 		if w := props["warehouse"]; w != "" && !strings.Contains(w, "://") {
-			props["warehouse"] = resolve(plain(w))
+			// Other engines, elsewhere, must find the files.
+			abs, err := filepath.Abs(resolve(plain(w)))
+			if err != nil {
+				return nil, refuse("warehouse", "write a folder, or s3://bucket/path", "%s", err)
+			}
+			props["warehouse"] = abs
 		}
 		return func(ctx context.Context) (catalogue, error) { return openSQL(ctx, name, driver, source, props) }, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,6 +67,11 @@ func decode(cs []connector.Committable) ([]*pending, error) {
 		}
 		if p.V != pendingVersion {
 			return nil, fatalf("prepared output of an Iceberg table has version %d, and this program knows version %d; use a newer one", p.V, pendingVersion)
+		}
+		for _, st := range p.Steps {
+			if slices.Contains(st.Files, nil) {
+				return nil, fatalf("prepared output of an Iceberg table is damaged: a file of %s is missing", p.ID)
+			}
 		}
 		out[i] = p
 	}
@@ -156,6 +162,7 @@ func (s *sink) tryCommit(ctx context.Context, id connector.CommitID, ps []*pendi
 	if err != nil {
 		return err
 	}
+	s.renew(ctx, t)
 	left, err := news(ctx, t, ps)
 	if err != nil || len(left) == 0 {
 		return err
@@ -179,6 +186,16 @@ func (s *sink) tryCommit(ctx context.Context, id connector.CommitID, ps []*pendi
 		s.committed.Store(snap.SnapshotID)
 	}
 	return nil
+}
+
+// renew gives the writers what the table says now of where its files go.
+func (s *sink) renew(ctx context.Context, t *table.Table) {
+	s.mu.Lock()
+	target := s.target
+	s.mu.Unlock()
+	if target != nil && t.Metadata().TableUUID().String() == target.uuid {
+		_ = target.files.renew(ctx, t) // the older place may still do
+	}
 }
 
 // news returns the committables that no snapshot of the table has.

@@ -100,6 +100,7 @@ type output struct {
 	pq    *pqarrow.FileWriter
 	file  file
 	group int64 // rows of the row group at hand
+	raw   int64 // and their bytes, before they were encoded
 	used  int64 // when rows came last, by the writer's count
 }
 
@@ -144,28 +145,32 @@ func (o *output) write(rec arrow.RecordBatch) error {
 	}
 	o.file.Rows += rec.NumRows()
 	o.group += rec.NumRows()
+	for _, c := range rec.Columns() {
+		o.raw += bytesOf(c.Data())
+	}
 	return nil
 }
 
-// held is how much of the file lies in memory: pages of the row group at hand.
-func (o *output) held() int64 {
-	if o.group == 0 {
-		return 0
+// bytesOf is the size of the values of an array.
+func bytesOf(d arrow.ArrayData) (n int64) {
+	for _, b := range d.Buffers() {
+		if b != nil {
+			n += int64(b.Len())
+		}
 	}
-	return o.pq.RowGroupTotalBytesWritten() + o.pq.RowGroupTotalCompressedBytes()
+	for _, c := range d.Children() {
+		n += bytesOf(c)
+	}
+	return n
 }
 
-// size is how large the file is so far.
-func (o *output) size() int64 {
-	if o.group == 0 {
-		return o.sink.n
-	}
-	return o.sink.n + o.pq.RowGroupTotalCompressedBytes()
-}
+// held is how much of the file lies in memory: what has come to the row group at hand. Pages that are
+// complete take less, but how much lies in those that are not is not told.
+func (o *output) held() int64 { return o.raw }
 
 // endGroup writes the row group at hand.
 func (o *output) endGroup() error {
-	o.group = 0
+	o.group, o.raw = 0, 0
 	return o.pq.NewBufferedRowGroupChecked()
 }
 

@@ -3,6 +3,7 @@ package iceberg
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -252,5 +253,16 @@ func TestRefused(t *testing.T) {
 	key.PartitionKeys = []string{"name"}
 	if _, err := r.try(key, types.Upsert); err == nil || !strings.Contains(err.Error(), "not in the PRIMARY KEY") {
 		t.Errorf("planning: %v", err)
+	}
+}
+
+// TestRelative keeps whole paths of a warehouse that is given by a relative one: others read it elsewhere.
+func TestRelative(t *testing.T) {
+	r := newRig(t)
+	t.Chdir(r.dir)
+	def := r.table("t", twoColumns, nil, "warehouse", "lake")
+	r.writer(r.sink(def, types.InsertOnly))
+	if at := r.load(def).Location(); at != filepath.Join(r.dir, "lake", "db", "t") {
+		t.Errorf("the table is at %s", at)
 	}
 }

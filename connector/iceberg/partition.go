@@ -245,10 +245,10 @@ func transformer(tr iceberg.Transform, src iceberg.Type, t types.Type) func([]by
 	case iceberg.DayTransform:
 		return calendar(src, t, func(days int32) int32 { return days })
 	case iceberg.HourTransform:
-		if _, ok := src.(iceberg.DateType); ok {
+		whole := wholeOf(src, t)
+		if !t.IsTimestamp() {
 			return nil
 		}
-		whole := wholeOf(src, t)
 		return func(dst []byte, v *vec.Vec, i int) []byte {
 			return le.AppendUint32(dst, uint32(floor(whole(v, i), 3_600_000_000*perMicro(src))))
 		}
@@ -276,7 +276,7 @@ func floor(a, b int64) int64 {
 // calendar transforms the day of a date or timestamp.
 func calendar(src iceberg.Type, t types.Type, f func(days int32) int32) func([]byte, *vec.Vec, int) []byte {
 	whole := wholeOf(src, t)
-	if whole == nil {
+	if t.Kind != types.Date && !t.IsTimestamp() {
 		return nil
 	}
 	day := int64(1)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -27,13 +28,35 @@ type target struct {
 	spec     iceberg.PartitionSpec
 	version  int // of the format
 	base     int64
-	fs       iceio.WriteFileIO
+	files    *place
 	columns  []types.Field
 	at       []int // the column of each field of the schema, -1 where there is none
 	keys     []int // the columns of the key, ascending
 	ids      []int // their numbers in the schema
 	upsert   bool  // each row replaces the one of its key
 	props    properties
+}
+
+// place is where the files of a table are written. Catalogs that lend keys of the store lend new ones with
+// each loading of the table, so it is renewed with each commit.
+type place struct {
+	now atomic.Pointer[iceio.WriteFileIO]
+}
+
+func (p *place) get() iceio.WriteFileIO { return *p.now.Load() }
+
+// renew takes over the place, and the keys, of a table just loaded.
+func (p *place) renew(ctx context.Context, t *table.Table) error {
+	fs, err := t.FS(ctx)
+	if err != nil {
+		return err
+	}
+	w, ok := fs.(iceio.WriteFileIO)
+	if !ok {
+		return fatalf("files cannot be written at %s", t.Location())
+	}
+	p.now.Store(&w)
+	return nil
 }
 
 // properties are those of the table, overlaid by options of the definition here.
@@ -139,15 +162,8 @@ func fit(ctx context.Context, t *table.Table, c *connector.SinkConfig) (*target,
 	if _, err := newPartitioner(out.spec, out.schema, out.columns, out.at); err != nil {
 		return nil, fatal(err)
 	}
-	fs, err := t.FS(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var ok bool
-	if out.fs, ok = fs.(iceio.WriteFileIO); !ok {
-		return nil, fatalf("files cannot be written at %s", t.Location())
-	}
-	return out, nil
+	out.files = &place{}
+	return out, out.files.renew(ctx, t)
 }
 
 // keyed reports whether rows of c replace or delete others.
@@ -211,7 +227,7 @@ func (t *target) oneSpec(tab *table.Table) error {
 		return err
 	}
 	for _, m := range manifests {
-		if int(m.PartitionSpecID()) != t.spec.ID() && m.ManifestContent() == iceberg.ManifestContentData && m.HasAddedFiles() || m.HasExistingFiles() && int(m.PartitionSpecID()) != t.spec.ID() {
+		if int(m.PartitionSpecID()) != t.spec.ID() && m.ManifestContent() == iceberg.ManifestContentData && (m.HasAddedFiles() || m.HasExistingFiles()) {
 			return fmt.Errorf("the partitioning of the table was changed, and files of the older one (spec %d) are left, in which no row would be replaced; rewrite them first", m.PartitionSpecID())
 		}
 	}

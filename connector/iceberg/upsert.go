@@ -222,7 +222,7 @@ func (w *upserter) Close() error {
 	errs := []error{w.rows.drop(), w.keys.drop()}
 	for _, s := range w.steps {
 		for _, f := range s.Files {
-			errs = append(errs, gone(w.t.fs.Remove(f.Path)))
+			errs = append(errs, gone(w.t.files.get().Remove(f.Path)))
 		}
 	}
 	w.steps = nil

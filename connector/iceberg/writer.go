@@ -15,7 +15,7 @@ import (
 
 // mostOpen bounds how many files a writer has open at a time; the one that has waited longest is
 // finished for another.
-const mostOpen = 64
+const mostOpen = 256
 
 // files writes the files of one kind of one writer: one at a time a partition.
 type files struct {
@@ -27,9 +27,13 @@ type files struct {
 	target int64 // at which size a file is finished
 	group  int64 // and a row group
 	memory int64 // what all row groups together may hold
+	most   int   // how many files may be open
 	open   map[string]*output
 	clock  int64
 	done   []*file
+
+	// How many bytes of values have become how many of files, to foresee the size of a row group.
+	rawDone, fileDone int64
 }
 
 // newFiles prepares the files of rows whose columns are at in the fields of the table; only those in ids
@@ -43,7 +47,7 @@ func newFiles(t *target, at []int, deletes bool, name string, serial *int, memor
 	if err != nil {
 		return nil, err
 	}
-	return &files{t: t, shape: sh, parts: parts, name: name, serial: serial, memory: memory, open: map[string]*output{},
+	return &files{t: t, shape: sh, parts: parts, name: name, serial: serial, memory: memory, most: mostOpen, open: map[string]*output{},
 		target: t.props.size("target-file-size-bytes", t.props.size("write.target-file-size-bytes", defaultFileSize)),
 		group:  t.props.size("write.parquet.row-group-size-bytes", defaultRowGroupSize)}, nil
 }
@@ -67,10 +71,10 @@ func (f *files) write(b *vec.Batch, rows []int32) error {
 		f.clock++
 		o.used = f.clock
 		switch {
-		case o.size() >= f.target:
+		case f.size(o) >= f.target:
 			err = f.finish(g.key)
 		case o.held() >= f.group:
-			err = o.endGroup()
+			err = f.endGroup(o)
 		}
 		if err != nil {
 			return err
@@ -94,14 +98,33 @@ func (f *files) relieve() error {
 		if sum <= f.memory || most.group == 0 {
 			return nil
 		}
-		if err := most.endGroup(); err != nil {
+		if err := f.endGroup(most); err != nil {
 			return err
 		}
 	}
 }
 
+// size is how large a file would be now.
+func (f *files) size(o *output) int64 {
+	if f.rawDone == 0 {
+		return o.sink.n + o.raw
+	}
+	return o.sink.n + int64(float64(o.raw)*float64(f.fileDone)/float64(f.rawDone))
+}
+
+func (f *files) endGroup(o *output) error {
+	raw, before := o.raw, o.sink.n
+	err := o.endGroup()
+	f.learn(raw, o.sink.n-before)
+	return err
+}
+
+func (f *files) learn(raw, written int64) {
+	f.rawDone, f.fileDone = f.rawDone/2+raw, f.fileDone/2+written
+}
+
 func (f *files) create(key string) (*output, error) {
-	if len(f.open) >= mostOpen {
+	if len(f.open) >= f.most {
 		var oldest string
 		var least *output
 		for k, o := range f.open {
@@ -122,7 +145,7 @@ func (f *files) create(key string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := f.shape.create(f.t.fs, path, values)
+	o, err := f.shape.create(f.t.files.get(), path, values)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +173,9 @@ func (f *files) path(name string, values [][]byte) (string, error) {
 func (f *files) finish(key string) error {
 	o := f.open[key]
 	delete(f.open, key)
+	raw, before := o.raw, o.sink.n
 	done, err := o.finish()
+	f.learn(raw, o.sink.n-before)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", o.file.Path, err)
 	}
@@ -183,7 +208,7 @@ func (f *files) drop() error {
 	}
 	clear(f.open)
 	for _, d := range f.done {
-		errs = append(errs, gone(f.t.fs.Remove(d.Path)))
+		errs = append(errs, gone(f.t.files.get().Remove(d.Path)))
 	}
 	f.done = nil
 	return errors.Join(errs...)

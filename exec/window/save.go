@@ -166,11 +166,13 @@ func (s *saver) freeze(d *state.Delta, at int, prefix []byte, st *agg.Store, cod
 		codec = &s.group
 	}
 	s.cur = e
-	s.k.State, s.k.Prefix, s.k.Codec = at, prefix, codec
-	s.k.Freeze(st.T, d)
+	// A keeper checks a group once, and here that is to be noted for each store.
+	k := s.k
+	k.State, k.Prefix, k.Codec = at, prefix, codec
+	k.Freeze(st.T, d)
 	if s.sets > 0 {
-		s.k.State++
-		st.FreezeValues(&s.k, d)
+		k.State++
+		st.FreezeValues(&k, d)
 	}
 }
 

@@ -57,7 +57,7 @@ var options = []option.Spec{
 	{Name: "catalog-database", Default: "default_database", Doc: "The namespace of the table; made where it is missing."},
 	{Name: "catalog-table", Doc: "The name of the table in the catalog; that of the definition by default."},
 	{Name: "location", Doc: "Where a table that is made here keeps its files, if not below the warehouse."},
-	{Name: "format-version", Kind: option.Int, Default: "2", Doc: "The format version of a table that is made here: 2 or 3."},
+	{Name: "format-version", Kind: option.Int, Default: "2", Doc: "The format version of a table that is made here; 3 is not supported yet."},
 	{Name: "upsert-enabled", Kind: option.Bool, Doc: "Every row replaces the one with its key. Without it only changes of the query's result delete rows, and insertions do not."},
 	{Name: "write.upsert.enabled", Kind: option.Bool, Default: "false", Doc: "The same, as a property of the table."},
 	{Name: "sink.create-table", Kind: option.Bool, Default: "true", Doc: "Whether a table that does not exist is made, with the columns, the key and the partitions of the definition, or is an error."},
@@ -123,8 +123,8 @@ func check(t *connector.Table, o option.Values) error {
 	if _, err := openerOf(o, func(path string) string { return path }); err != nil {
 		return err
 	}
-	if v := o.Int("format-version"); v != 2 && v != 3 {
-		return refuse("format-version", "write 2 or 3", "format version %d is not supported", v)
+	if v := o.Int("format-version"); v != 2 {
+		return refuse("format-version", "write 2", "format version %d is not supported yet", v)
 	}
 	if f := o.Get("write.format.default"); f != "" && !strings.EqualFold(f, "parquet") {
 		return refuse("write.format.default", "use 'parquet'", "files of format '%s' are not supported yet", f)

@@ -223,6 +223,7 @@ func TestRefused(t *testing.T) {
 		{"hive", r.table("x", twoColumns, nil, "catalog-type", "hive"), "cannot be 'hive'"},
 		{"mysql", r.table("x", twoColumns, nil, "uri", "jdbc:mysql://x/y"), "databases of type 'mysql'"},
 		{"version", r.table("x", twoColumns, nil, "format-version", "1"), "format version 1"},
+		{"version 3", r.table("x", twoColumns, nil, "format-version", "3"), "format version 3 is not supported yet"},
 		{"interval", r.table("x", typed("v", types.Type{Kind: types.IntervalDayTime, Nullable: true}), nil), "'v': type INTERVAL"},
 		{"missing", r.table("x", twoColumns, nil, "sink.create-table", "false"), "does not exist"},
 		{"types", r.table("t", typed("v", types.StringType), nil), "column 'v' is STRING here and decimal(10, 2) in the table"},

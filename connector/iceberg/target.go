@@ -147,6 +147,9 @@ func fit(ctx context.Context, t *table.Table, c *connector.SinkConfig) (*target,
 	if s := t.CurrentSnapshot(); s != nil {
 		out.base = s.SnapshotID
 	}
+	if out.version > 2 {
+		return nil, fatalf("its format version %d is not supported yet; write into a table of version 2", out.version)
+	}
 	var err error
 	if out.at, err = matchFields(c.Schema.Fields, t.Schema().Fields()); err != nil {
 		return nil, fatal(err)

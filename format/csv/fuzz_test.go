@@ -38,9 +38,9 @@ func FuzzComplete(f *testing.F) {
 		f.Add([]byte(s), 9)
 		f.Add([]byte(s), 25)
 	}
-	f.Add([]byte("x\\\ny,1\n2,3\n"), 3)              // the first line break is a part of the value
+	f.Add([]byte("x\\\ny,1\n2,3\n"), 3)               // the first line break is a part of the value
 	f.Add([]byte("\xef\xbb\xbf\"x\ny\",1\n2,3\n"), 7) // a value in quotes behind the byte order mark
-	f.Add([]byte("\"x\n\xff\n,1\n2,\"3\n"), 9)       // a record that ends behind its bad value
+	f.Add([]byte("\"x\n\xff\n,1\n2,\"3\n"), 9)        // a record that ends behind its bad value
 	schema := formattest.ParseSchema("a STRING, b STRING")
 	factory := format.Lookup("csv")
 	o := formattest.OptionValues(factory, `escape-character=\; allow-comments=true`)

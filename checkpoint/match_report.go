@@ -103,6 +103,7 @@ func readable(was, now []state.Spec) (how, why string) {
 	if len(was) != len(now) {
 		return "", fmt.Sprintf("it keeps %s, where there were %s", specNames(now), specNames(was))
 	}
+	var hows []string
 	for i := range was {
 		w, n := was[i], now[i]
 		switch {
@@ -114,31 +115,19 @@ func readable(was, now []state.Spec) (how, why string) {
 			return "", fmt.Sprintf("its %s were written by a newer version of the program (encoding %d, known is %d)", n.Name, w.Version, n.Version)
 		case slices.EqualFunc(w.Value, n.Value, sameType) || n.Name == heldRows:
 		default:
-			return "", fmt.Sprintf("its %s hold %s and held %s%s", n.Name, fieldTypes(n.Value), fieldTypes(w.Value), lifetime(w.Value, n.Value))
+			c, ok := state.Convert(w, n)
+			if !ok {
+				return "", fmt.Sprintf("its %s hold %s and held %s", n.Name, fieldTypes(n.Value), fieldTypes(w.Value))
+			}
+			if c != nil {
+				hows = append(hows, c.String())
+			}
 		}
 		if w.Version < n.Version {
-			how = fmt.Sprintf("the encoding of its %s from %d to %d", n.Name, w.Version, n.Version)
+			hows = append(hows, fmt.Sprintf("the encoding of its %s from %d to %d", n.Name, w.Version, n.Version))
 		}
 	}
-	return how, ""
-}
-
-// lifetime explains values that differ by the time of their last use only.
-func lifetime(was, now []types.Field) string {
-	const last = "last use"
-	cut := func(fs []types.Field) ([]types.Field, bool) {
-		out := slices.DeleteFunc(slices.Clone(fs), func(f types.Field) bool { return f.Name == last })
-		return out, len(out) < len(fs)
-	}
-	w, had := cut(was)
-	n, has := cut(now)
-	if had == has || !slices.EqualFunc(w, n, sameType) {
-		return ""
-	}
-	if has {
-		return ": table.exec.state.ttl was 0 and is not any more"
-	}
-	return ": table.exec.state.ttl is 0 and was not"
+	return strings.Join(hows, "; "), ""
 }
 
 func specNames(specs []state.Spec) string {

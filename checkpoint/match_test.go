@@ -172,6 +172,7 @@ func TestMatchStates(t *testing.T) {
 		change(&s)
 		return []state.Spec{s}
 	}
+	used := append([]types.Field{{Name: state.LastUse, Type: types.BigIntType}}, groups[0].Value...)
 	held := state.Spec{Name: heldRows, Value: []types.Field{{Name: "x", Type: types.IntType}}}
 	for name, c := range map[string]struct {
 		was, now     []state.Spec
@@ -186,9 +187,12 @@ func TestMatchStates(t *testing.T) {
 			"the keys of its groups are (id STRING) and were (id INT)"},
 		"values": {with(func(s *state.Spec) { s.Value[0].Type = types.IntType }), groups, "n: starts empty; n: dropped",
 			"its groups hold (accumulators BYTES) and held (accumulators INT)"},
-		"time to live": {with(func(s *state.Spec) {
-			s.Value = append([]types.Field{{Name: "last use", Type: types.BigIntType}}, s.Value...)
-		}), groups, "n: starts empty; n: dropped", "table.exec.state.ttl is 0 and was not"},
+		"a time to live that went": {with(func(s *state.Spec) { s.Value = used }), groups, "n: migrated",
+			"when its groups were used last is forgotten"},
+		"a time to live that came": {groups, with(func(s *state.Spec) { s.Value = used }), "n: migrated",
+			"its groups count as used now"},
+		"a time to live and an older encoding": {groups, with(func(s *state.Spec) { s.Value, s.Version = used, 3 }), "n: starts empty; n: dropped",
+			"its groups hold (last use BIGINT, accumulators BYTES) and held (accumulators BYTES)"},
 		"one less": {nil, groups, "n: starts empty", "it keeps groups, where there were nothing"},
 		"held rows": {append([]state.Spec{held}, groups...), append([]state.Spec{{Name: heldRows}}, groups...),
 			"n: reused", ""},

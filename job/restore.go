@@ -86,6 +86,9 @@ func (j *Job) restoreAll() error {
 	killpoint.Pass("restore/begin")
 	c := j.checkpoints
 	m := c.o.From
+	if err := j.convertStates(); err != nil {
+		return err
+	}
 	for _, t := range j.tasks {
 		for _, s := range t.subtasks {
 			for _, src := range s.sources {
@@ -109,6 +112,36 @@ func (j *Job) restoreAll() error {
 	}
 	killpoint.Pass("restore/state")
 	return j.restoreChannels(m)
+}
+
+// convertStates rewrites the entries of operators whose time to live was switched on or off since the
+// checkpoint. They are all in the store, those of its tail too; nobody has read one yet.
+func (j *Job) convertStates() error {
+	c := j.checkpoints
+	for _, n := range j.p.Nodes {
+		o := c.operators[n.ID]
+		if o == nil || o.Ended || len(o.States) == 0 {
+			continue
+		}
+		st := j.stateful(n)
+		if st == nil {
+			continue
+		}
+		for i, now := range st.States() {
+			if i >= len(o.States) {
+				break
+			}
+			k, ok := state.Convert(o.States[i], now)
+			if !ok || k == nil {
+				continue // what else differs is the operator's own business
+			}
+			if err := c.store.Convert(o.ID, i, k, j.now()); err != nil {
+				return fmt.Errorf("convert the state of operator %s from checkpoint %d: %w", n.Label, c.o.From.ID, err)
+			}
+			c.again = true // files and tail that there are have the old form
+		}
+	}
+	return nil
 }
 
 // restoreEnds notes the splits that were read to their end, so that the next checkpoint has them too.

@@ -176,9 +176,7 @@ type encoder struct {
 	upsert bool     // a row that retracts may have only its key
 
 	n     int // rows since the last block
-	good  []int32
 	texts *jsonrow.Writer
-	buf   []byte
 }
 
 // filled is a column that says what a row does to its key.

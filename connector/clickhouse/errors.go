@@ -107,9 +107,6 @@ type patience struct {
 	since  time.Time     // when the server went away
 }
 
-// worked says that something went well, so that counting begins anew.
-func (p *patience) worked() { p.failed, p.passed, p.since = 0, 0, time.Time{} }
-
 // again waits and returns nil when what failed with err may be tried again, else the error to give up
 // with.
 func (p *patience) again(ctx context.Context, err error) error {

@@ -138,8 +138,7 @@ func (o *objects) id(i object.Info) string {
 // splitID takes the id of a split apart.
 func (o *objects) splitID(id string) (name, version string, err error) {
 	at := strings.LastIndex(id, etagMark)
-	name, ok := strings.CutPrefix(id, o.root)
-	if at < len(o.root) || !ok {
+	if at < len(o.root) || !strings.HasPrefix(id, o.root) {
 		return "", "", fmt.Errorf("%s is no object of this table", id)
 	}
 	return id[len(o.root):at], id[at+len(etagMark):], nil

@@ -97,9 +97,7 @@ func database(uri, user, password string, resolve func(string) string) (driver, 
 	scheme, _, _ = strings.Cut(scheme, "+") // postgresql+psycopg2
 	switch scheme {
 	case "sqlite":
-		if strings.HasPrefix(path, "///") { // sqlite:////absolute, sqlite:///relative
-			path = path[3:]
-		}
+		path = strings.TrimPrefix(path, "///") // sqlite:////absolute, sqlite:///relative
 		path = strings.TrimPrefix(path, "file:")
 		if path == "" || strings.Contains(path, ":memory:") {
 			return "", "", errors.New("a SQLite catalog in memory would be lost with the process")

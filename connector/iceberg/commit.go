@@ -274,11 +274,10 @@ func search(ctx context.Context, t *table.Table, left map[string]*pending) error
 				continue
 			}
 			seen[m.FilePath()] = true
-			entries, err := m.FetchEntries(files, false)
-			if err != nil {
-				return err
-			}
-			for _, e := range entries {
+			for e, err := range m.Entries(files, false) {
+				if err != nil {
+					return err
+				}
 				if id, ok := owner[e.DataFile().FilePath()]; ok {
 					delete(left, id)
 				}

@@ -186,11 +186,10 @@ func (r *rig) dataFiles(def *connector.Table) (used, orphans []string) {
 			r.t.Fatal(err)
 		}
 		for _, m := range ms {
-			es, err := m.FetchEntries(localIO{}, true)
-			if err != nil {
-				r.t.Fatal(err)
-			}
-			for _, e := range es {
+			for e, err := range m.Entries(localIO{}, true) {
+				if err != nil {
+					r.t.Fatal(err)
+				}
 				live[e.DataFile().FilePath()] = true
 			}
 		}

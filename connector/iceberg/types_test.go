@@ -230,11 +230,10 @@ func TestBounds(t *testing.T) {
 	}
 	checked := 0
 	for _, m := range ms {
-		es, err := m.FetchEntries(localIO{}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range es {
+		for e, err := range m.Entries(localIO{}, false) {
+			if err != nil {
+				t.Fatal(err)
+			}
 			f := e.DataFile()
 			for _, id := range []int{3, 4} {
 				typ := tab.Schema().Field(id - 1).Type

@@ -287,8 +287,8 @@ func (c *committer) isThere(ctx context.Context, id connector.CommitID, cs []con
 		return false, nil
 	}
 	var s *sealing
-	for _, x := range cs {
-		seg, err := c.s.cfg.Segments.Open(ctx, x)
+	if len(cs) > 0 { // they were sealed at the same time
+		seg, err := c.s.cfg.Segments.Open(ctx, cs[0])
 		if err != nil {
 			return false, err
 		}
@@ -297,7 +297,6 @@ func (c *committer) isThere(ctx context.Context, id connector.CommitID, cs []con
 		if err != nil {
 			return false, err
 		}
-		break // they were sealed at the same time
 	}
 	switch {
 	case s == nil:

@@ -310,7 +310,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
 		o.StateMemory = rec.o.StateMemory
 	}
-	if _, set := cfg.All()[checkpoint.KeyStateMemory]; err == nil && rec == nil && set && !p.Batch {
+	if _, set := cfg.All()[checkpoint.KeyStateMemory]; err == nil && rec == nil && set {
 		// Without checkpoints state still may be larger than memory.
 		var dir string
 		if dir, err = os.MkdirTemp(cfg.All()["io.tmp.dirs"], "tidemark-"); err == nil {

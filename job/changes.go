@@ -33,6 +33,7 @@ type changes struct {
 	direct  bool          // the tail was given up: changes go to the store at once
 	eager   bool          // changes go to the store and to the tail
 	always  bool          // there is no tail at all
+	room    int           // how many bytes of changes may wait for the store
 }
 
 // stateChange is changes of one operator that come before cut.
@@ -54,12 +55,18 @@ const (
 	dirtyMax = 16 << 20
 	// queueMax is how many bytes of changes may wait for the store.
 	queueMax = 64 << 20
+	// queueMin is how many may in any case: a few batches of long rows.
+	queueMin = 1 << 20
 	// noLimit lets all changes on: no cut is on its way to the store.
 	noLimit = int64(1<<63 - 1)
 )
 
-func newChanges(s *store.Store, always bool) *changes {
-	c := &changes{store: s, limit: noLimit, always: always, direct: always}
+func newChanges(s *store.Store, always bool, memory int64) *changes {
+	c := &changes{store: s, limit: noLimit, always: always, direct: always, room: queueMax}
+	if always && memory > 0 {
+		// What waits is beside the memory for state. No cut ever holds changes up, so that little will do.
+		c.room = int(min(queueMax, max(memory/8, queueMin)))
+	}
 	c.moved = sync.NewCond(&c.mu)
 	return c
 }
@@ -72,7 +79,7 @@ func (c *changes) add(x stateChange) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.queued > queueMax && !c.wait && !c.closed && c.err == nil {
+	for c.queued > c.room && !c.wait && !c.closed && c.err == nil {
 		c.moved.Wait()
 	}
 	c.queue = append(c.queue, x)

@@ -84,7 +84,7 @@ func newCheckpoints(j *Job, o CheckpointOptions) (*checkpoints, error) {
 	if c.store, err = openStore(j.ctx, o); err != nil {
 		return nil, err
 	}
-	c.changes = newChanges(c.store, o.Repo == nil)
+	c.changes = newChanges(c.store, o.Repo == nil, j.o.StateMemory)
 	if o.From == nil {
 		return c, nil
 	}

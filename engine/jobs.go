@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/ast"
@@ -88,7 +89,8 @@ func numbered(base string, n int) string {
 type knownJob struct {
 	n    int // its number among those of its base
 	name string
-	m    *checkpoint.Manifest // the newest; nil: none of them can be read
+	m    *checkpoint.Manifest // the newest; nil: it cannot be read
+	bad  *checkpoint.Damage   // what is wrong with the newest then
 	of   *scriptJob           // that goes on with it
 }
 
@@ -114,7 +116,9 @@ func (e *Engine) known(ctx context.Context, j *scriptJob, atLeast int) ([]*known
 			missing++
 			continue
 		}
-		missing = 0
+		if missing = 0; k.m == nil {
+			k.bad = damage[0]
+		}
 		out = append(out, k)
 	}
 	return out, nil
@@ -228,6 +232,11 @@ func pair(jobs []*scriptJob, known []*knownJob, fresh bool) error {
 			j.take(k) // what there is of its state is for people to judge
 			continue
 		}
+		if bad := free(known, func(k *knownJob) bool { return k.bad != nil }); len(bad) > 0 && !fresh {
+			// It may be this one's: starting from nothing would write everything again.
+			return &connector.Fatal{Err: fmt.Errorf("whose checkpoint this is, and so where the INSERT that writes %s goes on, "+
+				"is not known (--fresh starts all jobs of the script from nothing): %w", strings.Join(j.tables(), " and "), bad[0].bad)}
+		}
 		for n := 1; j.name == ""; n++ {
 			name := numbered(j.base, n)
 			if named(known, name) == nil && !slices.ContainsFunc(jobs, func(o *scriptJob) bool { return o.name == name }) {
@@ -236,6 +245,16 @@ func pair(jobs []*scriptJob, known []*knownJob, fresh bool) error {
 		}
 	}
 	return nil
+}
+
+// tables lists what the job writes.
+func (j *scriptJob) tables() (out []string) {
+	for _, f := range j.prints {
+		if sink, ok := f.Node.Op.(*plan.Sink); ok && sink.Table != nil {
+			out = append(out, "table "+sink.Table.Name)
+		}
+	}
+	return out
 }
 
 func (j *scriptJob) take(k *knownJob) {

@@ -222,6 +222,32 @@ func TestScript_DamagedCheckpoint(t *testing.T) {
 	}
 }
 
+// A job whose only checkpoint is damaged has lost what says that it is its: nothing starts from nothing then.
+func TestScript_DamagedCheckpointOfOneOfTwo(t *testing.T) {
+	dir := t.TempDir()
+	e := engine.New(engine.Options{Dir: dir, Seed: 7})
+	text := tables + insert("a", "many") + insert("b", "many")
+	if got := runJobs(t, e, text); got.err != nil {
+		t.Fatal(got.err)
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, engine.DefaultCheckpoints, "etl.sql-2", "checkpoints", "*"))
+	if len(names) != 1 {
+		t.Fatalf("checkpoints: %v", names)
+	}
+	spoil(t, names[0])
+	got := runJobs(t, e, text)
+	if got.err == nil || !strings.Contains(got.err.Error(), "damaged") || !strings.Contains(got.err.Error(), "table b") {
+		t.Errorf("error %v", got.err)
+	}
+	if len(got.began) > 0 {
+		t.Errorf("began %v", got.began)
+	}
+	fresh := engine.New(engine.Options{Dir: dir, Seed: 7, Recovery: engine.RecoveryOptions{Fresh: true}})
+	if got := runJobs(t, fresh, text); got.err != nil {
+		t.Error(got.err)
+	}
+}
+
 // spoil changes a byte in the middle of a file.
 func spoil(t *testing.T, path string) {
 	t.Helper()

@@ -301,6 +301,9 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	var restart *checkpoint.Restart
 	var prepare func(context.Context) (*job.CheckpointOptions, error)
 	rec, err := r.recovery(ctx, at, p, cfg)
+	if err == nil && rec != nil {
+		ctx = rec.hold(ctx)
+	}
 	if rec != nil && rec.done {
 		return r.skip(ctx, rec, o)
 	}
@@ -323,7 +326,9 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	}
 	var j *job.Supervisor
 	if err == nil {
-		j, err = job.Supervise(ctx, p, o, restart, prepare)
+		if j, err = job.Supervise(ctx, p, o, restart, prepare); errors.Is(err, context.Canceled) {
+			err = context.Cause(ctx) // such as a lock that was lost
+		}
 	}
 	if err != nil {
 		close(started)
@@ -340,7 +345,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	if rec != nil {
 		run.Name, run.Began, run.Restored = rec.job, rec.how, rec.report
 		run.closed, run.explain = rec.close, rec.explain
-		rec.hold(j.Kill)
+		rec.begun(j.Kill)
 	}
 	if r.h.JobStarted != nil {
 		r.h.JobStarted(run)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
@@ -68,7 +69,9 @@ type recovery struct {
 	how    string
 	done   bool
 	report *checkpoint.Report
-	cancel context.CancelFunc
+	cancel context.CancelFunc // of hold
+	mu     sync.Mutex
+	lost   func(error) // told when the lock is lost
 }
 
 // recovery reads the session's options; nil where the job, that of statement at, takes no checkpoints.
@@ -259,14 +262,28 @@ func (e *Engine) location(place string) string {
 }
 
 // hold keeps the lock while the job runs; lost says that another process has it.
-func (c *recovery) hold(lost func(error)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
+// hold keeps the job's lock until close. The context that it returns ends when the lock is lost before
+// the job has begun: restoring and waiting for a system that is away may take longer than a lock lasts.
+func (c *recovery) hold(ctx context.Context) context.Context {
+	holding, cancel := context.WithCancel(context.Background())
+	ctx, lost := context.WithCancelCause(ctx)
+	c.lost = lost
+	c.cancel = func() { cancel(); lost(nil) }
 	go func() {
-		if err := c.repo.Hold(ctx); err != nil {
-			lost(err)
+		if err := c.repo.Hold(holding); err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.lost(err)
 		}
 	}()
+	return ctx
+}
+
+// begun says that the job runs: kill ends it when the lock is lost.
+func (c *recovery) begun(kill func(error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = kill
 }
 
 func (c *recovery) close() error {

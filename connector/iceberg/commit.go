@@ -122,9 +122,14 @@ func (c *committer) Abort(ctx context.Context, cs []connector.Committable) error
 // Close implements connector.Committer.
 func (c *committer) Close() error { return c.done() }
 
-// remove deletes files that no snapshot has.
+// remove deletes files that no snapshot has. That their commit has failed does not say so: the catalog
+// may have carried it out before its answer was lost.
 func (s *sink) remove(ctx context.Context, ps []*pending) error {
 	t, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	left, err := news(ctx, t, ps)
 	if err != nil {
 		return err
 	}
@@ -132,8 +137,12 @@ func (s *sink) remove(ctx context.Context, ps []*pending) error {
 	if err != nil {
 		return err
 	}
+	named := committables(t.Metadata().Snapshots()) // also those that the table was rolled back from
 	var errs []error
-	for _, p := range ps {
+	for _, p := range left {
+		if named[p.ID] {
+			continue
+		}
 		for _, st := range p.Steps {
 			for _, f := range st.Files {
 				errs = append(errs, gone(files.Remove(f.Path)))
@@ -238,6 +247,20 @@ func news(ctx context.Context, t *table.Table, ps []*pending) ([]*pending, error
 		}
 	}
 	return out, nil
+}
+
+// committables are the ids that snapshots name.
+func committables(snapshots []table.Snapshot) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range snapshots {
+		if s.Summary == nil {
+			continue
+		}
+		for _, id := range strings.Fields(s.Summary.Properties[propCommittable]) {
+			out[id] = true
+		}
+	}
+	return out
 }
 
 func parent(t *table.Table, s *table.Snapshot) *table.Snapshot {

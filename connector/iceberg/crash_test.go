@@ -138,6 +138,98 @@ func TestAtMostOnce(t *testing.T) {
 	}
 }
 
+// deaf is a catalog that stays away for one request after a commit of which nobody heard.
+type deaf struct {
+	faulty
+	loads func() error
+}
+
+func (d *deaf) load(ctx context.Context, ident table.Identifier) (*table.Table, error) {
+	if d.loads != nil {
+		if err := d.loads(); err != nil {
+			return nil, err
+		}
+	}
+	return d.faulty.load(ctx, ident)
+}
+
+// TestRemove_Committed gives up on a commit that the catalog has carried out: its files stay.
+func TestRemove_Committed(t *testing.T) {
+	for _, guarantee := range []string{"none", "exactly-once"} {
+		t.Run(guarantee, func(t *testing.T) {
+			r := newRig(t)
+			def := r.table("t", twoColumns, nil, "sink.delivery-guarantee", guarantee, "sink.max-retry-timeout", "1 ms")
+			s := r.sink(def, types.InsertOnly)
+			w := r.writer(s)
+			lost := errors.New("connection reset")
+			d := &deaf{faulty: faulty{catalogue: s.cat}}
+			d.after = func() error {
+				d.after, d.loads = nil, once(lost)
+				return lost
+			}
+			s.mu.Lock()
+			s.cat = d
+			s.mu.Unlock()
+			r.put(w, def, ins(int64(1), "a"))
+			if guarantee == "none" {
+				if err := w.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				c, cs := r.committer(s), r.prepare(w)
+				if err := c.Commit(t.Context(), connector.CommitID{}, cs); !errors.Is(err, lost) {
+					t.Fatalf("the commit says %v", err)
+				}
+				r.put(w, def, ins(int64(2), "b"))
+				cs = append(cs, r.prepare(w)...)
+				if err := c.Abort(t.Context(), cs); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d.after != nil || d.loads == nil || d.loads() != nil {
+				t.Fatal("the catalog was not away")
+			}
+			sameRows(t, "rows", r.rows(def), "1 | a")
+			if _, orphans := r.dataFiles(def); len(orphans) > 0 {
+				t.Errorf("left behind: %v", orphans)
+			}
+		})
+	}
+}
+
+// TestRemove_RolledBack keeps the files of a snapshot that is there and not the current one's parent.
+func TestRemove_RolledBack(t *testing.T) {
+	r := newRig(t)
+	def := r.table("t", twoColumns, nil)
+	s := r.sink(def, types.InsertOnly)
+	w, c := r.writer(s), r.committer(s)
+	r.put(w, def, ins(int64(1), "a"))
+	r.commit(c, 1, r.prepare(w))
+	before := r.load(def).CurrentSnapshot().SnapshotID
+	r.put(w, def, ins(int64(2), "b"))
+	cs := r.prepare(w)
+	r.commit(c, 2, cs)
+	hold := s.use()
+	defer hold()
+	tab, err := s.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := []table.Update{table.NewSetSnapshotRefUpdate(table.MainBranch, before, table.BranchRef, 0, 0, 0)}
+	if _, _, err := s.cat.(*sqlCatalog).CommitTable(t.Context(), s.identifier(), nil, back); err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, "rolled back", r.rows(def), "1 | a")
+	if err := c.Abort(t.Context(), cs); err != nil {
+		t.Fatal(err)
+	}
+	back[0] = table.NewSetSnapshotRefUpdate(table.MainBranch, tab.CurrentSnapshot().SnapshotID, table.BranchRef, 0, 0, 0)
+	if _, _, err := s.cat.(*sqlCatalog).CommitTable(t.Context(), s.identifier(), nil, back); err != nil {
+		t.Fatal(err)
+	}
+	sameRows(t, "rolled forward", r.rows(def), "1 | a", "2 | b")
+}
+
 // TestExpired commits again when the snapshot that would say so has expired.
 func TestExpired(t *testing.T) {
 	r := newRig(t)

@@ -175,9 +175,11 @@ type committer struct {
 	s *sink
 
 	mu sync.Mutex
-	cl *client  // nil: the state of the last transaction is not known
-	at *sealed  // what the metadata say, with cl
-	id [16]byte // of the topic: newer requests name it so
+	cl *client // nil: the state of the last transaction is not known
+	at *sealed // what the metadata say, with cl
+	// gone: the offset that transactions commit was not there, with cl; at is the copy of it, or empty.
+	gone bool
+	id   [16]byte // of the topic: newer requests name it so
 	// lost: the metadata were gone when they were asked for first, so what was sealed before may be in
 	// the topic or not.
 	lost bool
@@ -242,7 +244,7 @@ func (c *committer) open(ctx context.Context) error {
 		c.id, err = topicID(within, cl, c.s.topic)
 	}
 	if err == nil {
-		c.at, err = readSealed(within, cl, name, c.s.topic, c.id)
+		c.at, c.gone, err = readBoth(within, cl, name, c.s.topic, c.id)
 	}
 	if err != nil {
 		cl.Close()
@@ -266,7 +268,7 @@ func (c *committer) drop() {
 	if c.cl != nil {
 		c.cl.Close()
 	}
-	c.cl, c.at = nil, nil
+	c.cl, c.at, c.gone = nil, nil, false
 }
 
 // once tries one transaction.
@@ -308,7 +310,7 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 		return c.cl.explain(err)
 	}
 	killpoint.Pass("commit/kafka-ended")
-	c.at = next
+	c.at, c.gone = next, false
 	c.keep(ctx)
 	return nil
 }

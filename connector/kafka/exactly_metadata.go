@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,16 +23,30 @@ import (
 // The metadata of a group's offset say what is in the topic, and Kafka drops offsets that nobody has
 // committed for offsets.retention.minutes (a week unless set otherwise). Two things are done about it:
 //
-//   - After each commit, and at a start, the offset is committed once more with a retention of its own
-//     of ten years, which version 4 of that request can say (keep). That is no part of the transaction:
-//     a crash in between leaves the offset to the broker's retention.
+//   - After each commit, and at a start, the metadata are committed once more, for another group (its
+//     name ends with keptSuffix), with a retention of its own of ten years, which version 4 of that
+//     request can say (keep). That is no part of the transaction, so nothing fences it: the request of
+//     a process that was overtaken may come after the commits of its successor. Hence the other group:
+//     only transactions change the offset of the first. Of each lineage the later checkpoint of both
+//     counts (merged). A crash in between leaves the copy behind what was committed.
 //   - Each segment ends with the time when it was sealed and whether there were metadata then. A
-//     committer that finds none at all knows from these whether there must have been some. Then
-//     nothing can tell whether the segment was committed, and the user is asked (isThere).
+//     committer that finds none but the copy, or none at all, knows from these whether there must have
+//     been some. Then nothing can tell whether a segment that the copy does not have was committed, and
+//     the user is asked (isThere).
+//
+// Earlier versions kept the offset of the first group so, and had no copy.
 
 type sealed struct {
 	// Lineages are those that wrote the topic, the newest last, with the last checkpoint of each.
 	Lineages []sealedLineage `json:"tidemark"`
+}
+
+// keptSealed is the copy that brokers keep for longer.
+type keptSealed struct {
+	sealed
+	// Topic is the id of the topic that it is of: one that is made anew has nothing of what the copy
+	// says.
+	Topic string `json:"topic,omitempty"`
 }
 
 type sealedLineage struct {
@@ -59,9 +74,33 @@ func (s *sealed) with(id connector.CommitID) *sealed {
 		}
 	}
 	out.Lineages = append(out.Lineages, sealedLineage{id.Lineage, id.Checkpoint})
-	if n := len(out.Lineages) - sealedLineages; n > 0 {
-		out.Lineages = out.Lineages[n:]
+	out.trim()
+	return out
+}
+
+func (s *sealed) trim() {
+	if n := len(s.Lineages) - sealedLineages; n > 0 {
+		s.Lineages = s.Lineages[n:]
 	}
+}
+
+// merged is what s or the copy has: checkpoints of a lineage only grow, so the later one is right.
+func (s *sealed) merged(copied *sealed) *sealed {
+	out := &sealed{}
+	for _, l := range copied.Lineages {
+		if !slices.ContainsFunc(s.Lineages, func(x sealedLineage) bool { return x.ID == l.ID }) {
+			out.Lineages = append(out.Lineages, l)
+		}
+	}
+	for _, l := range s.Lineages {
+		for _, x := range copied.Lineages {
+			if x.ID == l.ID {
+				l.N = max(l.N, x.N)
+			}
+		}
+		out.Lineages = append(out.Lineages, l)
+	}
+	out.trim()
 	return out
 }
 
@@ -118,8 +157,29 @@ func readSealing(r io.Reader) (*sealing, error) {
 	}
 }
 
+// readBoth reads what is in the topic. gone says that only the copy may tell: what was committed last
+// may be missing in it.
+func readBoth(ctx context.Context, cl *client, group, topic string, id [16]byte) (at *sealed, gone bool, err error) {
+	first, err := readSealed(ctx, cl, group, topic, id)
+	if err != nil {
+		return nil, false, err
+	}
+	gone = len(first.Lineages) == 0
+	copied, err := readSealed(ctx, cl, group+keptSuffix, topic, id)
+	switch {
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		// Rights that name groups one by one may leave it out. Then there is no copy.
+		return &first.sealed, gone, nil
+	case err != nil:
+		return nil, false, err
+	case copied.Topic != hex.EncodeToString(id[:]):
+		return &first.sealed, gone, nil
+	}
+	return first.merged(&copied.sealed), gone, nil
+}
+
 // readSealed reads the metadata of the group's offset of partition 0 of the topic.
-func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byte) (*sealed, error) {
+func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byte) (*keptSealed, error) {
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.RequireStable = true
 	req.Group = group
@@ -144,7 +204,7 @@ func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byt
 		}
 		switch {
 		case err == nil:
-			out := &sealed{}
+			out := &keptSealed{}
 			if text != "" && json.Unmarshal([]byte(text), out) != nil {
 				return nil, &connector.Fatal{Err: fmt.Errorf("group '%s' has offsets that no sink of Tidemark committed (%q); "+
 					"choose another 'sink.transactional-id-prefix'", group, text)}
@@ -243,6 +303,9 @@ func (c *committer) mark(ctx context.Context, at *sealed) error {
 	}
 }
 
+// keptSuffix makes the name of the group of the copy.
+const keptSuffix = "-kept"
+
 // kept is how long a broker keeps the metadata although nobody commits. (More than that and it may
 // overflow what the broker computes with.)
 const kept = 10 * 365 * 24 * time.Hour
@@ -255,7 +318,7 @@ func versions() *kversion.Versions {
 	return v
 }
 
-// keep asks the broker to keep the metadata for longer than it keeps offsets. It is no loss of rows
+// keep asks the broker to keep a copy of the metadata for longer than it keeps offsets. It is no loss of rows
 // where it refuses: then isThere finds out if it is one.
 func (c *committer) keep(ctx context.Context) {
 	if len(c.at.Lineages) == 0 {
@@ -263,12 +326,12 @@ func (c *committer) keep(ctx context.Context) {
 	}
 	topic := hex.EncodeToString(c.id[:])
 	c.s.marked.Store(&topic)
-	text, err := json.Marshal(c.at)
+	text, err := json.Marshal(keptSealed{*c.at, topic})
 	if err != nil {
 		return
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.Generation, req.RetentionTimeMillis = c.s.transactionalID(), -1, kept.Milliseconds()
+	req.Group, req.Generation, req.RetentionTimeMillis = c.s.transactionalID()+keptSuffix, -1, kept.Milliseconds()
 	meta := string(text)
 	p := kmsg.NewOffsetCommitRequestTopicPartition()
 	p.Partition, p.Offset, p.Metadata = 0, c.at.Lineages[len(c.at.Lineages)-1].N, &meta
@@ -283,7 +346,7 @@ func (c *committer) keep(ctx context.Context) {
 // isThere reports whether the segments of a checkpoint that the metadata do not have are to be taken
 // for committed. They are not, unless the metadata are gone and the user says so.
 func (c *committer) isThere(ctx context.Context, id connector.CommitID, cs []connector.Committable) (bool, error) {
-	if len(c.at.Lineages) > 0 && !c.lost {
+	if !c.gone && !c.lost {
 		return false, nil
 	}
 	var s *sealing

@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/test/peers/peers"
@@ -48,6 +51,21 @@ func unsealed(t *testing.T, cs []connector.Committable) []connector.Committable 
 	return out
 }
 
+// forget drops what the broker knows of commits to a topic; all: also the copy that it keeps for longer.
+func (r *rig) forget(topic string, all bool) {
+	r.t.Helper()
+	groups := []string{"tidemark-job-" + topic}
+	if all {
+		groups = append(groups, groups[0]+"-kept")
+	}
+	for _, g := range groups {
+		resp, err := r.admin.DeleteGroups(context.Background(), g)
+		if err := errors.Join(err, resp.Error()); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
 // TestExactly_MetadataGone commits where the broker has dropped what it knew of earlier commits.
 func TestExactly_MetadataGone(t *testing.T) {
 	id := connector.CommitID{Lineage: "x", Checkpoint: 8}
@@ -57,6 +75,7 @@ func TestExactly_MetadataGone(t *testing.T) {
 		change          func(t *testing.T, cs []connector.Committable) []connector.Committable
 		first           bool // nothing was committed before
 		anew            bool // the topic was
+		copied          bool // what the broker keeps for longer is there
 		want            []int
 		fails           bool
 	}{
@@ -68,6 +87,9 @@ func TestExactly_MetadataGone(t *testing.T) {
 			change: func(t *testing.T, cs []connector.Committable) []connector.Committable { return atTime(t, cs, old) }},
 		{what: "of an earlier version", change: unsealed, want: []int{1, 2}},
 		{what: "the topic was made anew", anew: true, want: []int{2}},
+		{what: "only the copy is left", copied: true, fails: true, want: []int{1}},
+		{what: "only the copy is left, and the user says that it is there", copied: true, onUnknown: "skip", want: []int{1}},
+		{what: "only the copy is left, of an earlier topic", copied: true, anew: true, want: []int{2}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := newRig(t)
@@ -83,9 +105,7 @@ func TestExactly_MetadataGone(t *testing.T) {
 				cs = c.change(t, cs)
 			}
 			if !c.first {
-				if _, err := r.admin.DeleteGroups(t.Context(), "tidemark-job-out"); err != nil {
-					t.Fatal(err)
-				}
+				r.forget("out", !c.copied)
 			}
 			if c.anew {
 				if _, err := r.admin.DeleteTopics(t.Context(), "out"); err != nil {
@@ -130,9 +150,7 @@ func TestExactly_MetadataGone_SeveralEpochs(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := r.seal(s, 2), r.seal(s, 3)
-	if _, err := r.admin.DeleteGroups(t.Context(), "tidemark-job-out"); err != nil {
-		t.Fatal(err)
-	}
+	r.forget("out", true)
 	time.Sleep(2 * time.Millisecond)
 	s = r.exactlyWith("out", nil, map[string]string{"sink.on-unknown-commit": "skip"})
 	c, err := s.NewCommitter(t.Context())
@@ -177,6 +195,99 @@ func TestExactly_KeepsMetadata(t *testing.T) {
 	}
 }
 
+// TestExactly_StaleKeep has a process that was overtaken ask to keep what it knew: nothing that its
+// successor committed is forgotten.
+func TestExactly_StaleKeep(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) { staleKeep(t, gone) })
+	}
+}
+
+// staleKeep is the test; gone: the broker has dropped what transactions committed.
+func staleKeep(t *testing.T, gone bool) {
+	r := newRig(t)
+	r.topic("out", 1)
+	var mu sync.Mutex
+	var asked []*kmsg.OffsetCommitRequest
+	r.c.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.c.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, req.(*kmsg.OffsetCommitRequest))
+		return nil, nil, false
+	})
+	at := func(n int64) connector.CommitID { return connector.CommitID{Lineage: "x", Checkpoint: n} }
+	s := r.exactly("out", nil)
+	a := r.seal(s, 1)
+	if err := r.commitTo(s, at(1), a); err != nil {
+		t.Fatal(err)
+	}
+	b := r.seal(s, 2) // sealed when there were metadata
+	mu.Lock()
+	stale := asked[0]
+	mu.Unlock()
+	if err := r.commitTo(r.exactly("out", nil), at(2), b); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(r.addr, ",")...), kgo.MaxVersions(kversion.V2_0_0()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	resp, err := stale.RequestWith(t.Context(), cl)
+	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	if gone { // a long time goes by
+		r.forget("out", false)
+	}
+	time.Sleep(2 * time.Millisecond)
+	err = r.commitTo(r.exactly("out", nil), at(2), b)
+	if !gone && err != nil || gone && !errors.As(err, new(*connector.Fatal)) {
+		t.Errorf("gone %t: the commit says %v", gone, err)
+	}
+	if err := r.commitTo(r.exactly("out", nil), at(1), a); err != nil {
+		t.Error(err)
+	}
+	sameTexts(t, r.visible("out", 2), 1, 2)
+}
+
+// TestExactly_CopyForbidden goes without the copy where the group of it may not be used.
+func TestExactly_CopyForbidden(t *testing.T) {
+	r := newRig(t)
+	r.topic("out", 1)
+	refused := 0
+	r.c.ControlKey(int16(kmsg.OffsetFetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.c.KeepControl()
+		q := req.(*kmsg.OffsetFetchRequest)
+		resp := q.ResponseKind().(*kmsg.OffsetFetchResponse)
+		if q.Group == "tidemark-job-out-kept" {
+			resp.ErrorCode = kerr.GroupAuthorizationFailed.Code
+			refused++
+			return resp, nil, true
+		}
+		if len(q.Groups) == 1 && q.Groups[0].Group == "tidemark-job-out-kept" {
+			g := kmsg.NewOffsetFetchResponseGroup()
+			g.Group, g.ErrorCode = q.Groups[0].Group, kerr.GroupAuthorizationFailed.Code
+			resp.Groups = append(resp.Groups, g)
+			refused++
+			return resp, nil, true
+		}
+		return nil, nil, false
+	})
+	s := r.exactly("out", nil)
+	cs := r.seal(s, 1)
+	for range 2 {
+		if err := r.commitTo(s, connector.CommitID{Lineage: "x", Checkpoint: 1}, cs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameTexts(t, r.visible("out", 1), 1)
+	if refused != 2 {
+		t.Errorf("%d requests were refused", refused)
+	}
+}
+
 // TestExactly_BrokerDropsOffsets commits again after a real broker has dropped the offsets that it
 // keeps for a minute: what was kept for longer is still known, and what was not is not guessed.
 func TestExactly_BrokerDropsOffsets(t *testing.T) {
@@ -213,15 +324,8 @@ func TestExactly_BrokerDropsOffsets(t *testing.T) {
 		}
 		epochs = append(epochs, epoch{topic, cs})
 	}
-	// As if the second process had died right behind its transaction, without asking to keep the offset.
-	group := "tidemark-job-" + epochs[1].topic
-	offsets, err := r.admin.FetchOffsets(t.Context(), group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again kadm.Offsets
-	offsets.Each(func(o kadm.OffsetResponse) { again.Add(o.Offset) })
-	if err := r.admin.CommitAllOffsets(t.Context(), group, again); err != nil {
+	// As if the second process had died right behind its transaction, without asking to keep a copy.
+	if _, err := r.admin.DeleteGroups(t.Context(), "tidemark-job-"+epochs[1].topic+"-kept"); err != nil {
 		t.Fatal(err)
 	}
 	left := func(topic string) int {
@@ -231,7 +335,7 @@ func TestExactly_BrokerDropsOffsets(t *testing.T) {
 		}
 		return len(slices.Collect(maps.Keys(offsets)))
 	}
-	for end := time.Now().Add(3 * time.Minute); left(epochs[1].topic) > 0; time.Sleep(time.Second) {
+	for end := time.Now().Add(3 * time.Minute); left(epochs[0].topic)+left(epochs[1].topic) > 0; time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			t.Fatal("the broker does not drop the offset")
 		}

@@ -308,7 +308,9 @@ func (e *objectEnumerator) hand() []connector.Split {
 	return out
 }
 
-// Known implements connector.Enumerator.
+// Known implements connector.Enumerator. Those that were read to their end are among the ids, and nothing
+// says which they are, so none is counted as unread: ended ones would be for ever, and with maxUnread of
+// them nothing would be handed out any more.
 func (e *objectEnumerator) Known(ids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -325,6 +327,9 @@ func (e *objectEnumerator) Remember(ended []string) ([]byte, error) {
 	for _, id := range ended {
 		k := seenKey(id)
 		x := e.watch.seen[k]
+		if x.state == handed { // what wereRead will be told of it comes too late
+			e.watch.unread = max(0, e.watch.unread-1)
+		}
 		x.state = kept
 		e.watch.seen[k] = x
 	}

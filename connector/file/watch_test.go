@@ -178,6 +178,42 @@ func TestWatch_HundredThousandObjects(t *testing.T) {
 	}
 }
 
+// TestWatch_Unread hands out more when objects were read to their end, however it hears of that.
+func TestWatch_Unread(t *testing.T) {
+	const n = 3*maxUnread + 10
+	shelfWith(n)
+	table := shelfLake().table("in", "source.monitor-interval", "1 h")
+	e := enumeratorOf(t, table)
+	var ids []string
+	hand := func(what string, want int) (out []string) {
+		t.Helper()
+		splits, _, err := e.Discover(t.Context())
+		must(t, err)
+		for _, sp := range splits {
+			out = append(out, sp.ID)
+		}
+		if ids = append(ids, out...); len(out) != want {
+			t.Errorf("%s: %d objects are handed out, want %d", what, len(out), want)
+		}
+		return out
+	}
+	first := hand("at first", maxUnread)
+	hand("none was read", 0)
+	e.o.read = keysOf(first)
+	_, err := e.Remember(first) // by a checkpoint before the next look
+	must(t, err)
+	second := hand("remembered", maxUnread)
+	e.o.read = keysOf(second[:7])
+	hand("read", 7)
+	_, err = e.Remember(second[:7])
+	must(t, err)
+	hand("read and remembered", 0)
+	// A start is told of all, also of those that were read.
+	e = enumeratorOf(t, table)
+	e.Known(ids)
+	hand("after a start", min(maxUnread, n-len(ids)))
+}
+
 func keysOf(ids []string) (keys []uint64) {
 	for _, id := range ids {
 		keys = append(keys, seenKey(id))

@@ -80,7 +80,7 @@ func makeTable(r *rand.Rand, live, changes bool) *table {
 				at += 20_000
 			}
 			x := row{id: id, k: r.Int64N(keys), v: r.Int64N(50), null: r.IntN(12) == 0, ts: at - r.Int64N(disorder)}
-			if late && r.IntN(10) == 0 {
+			if late && r.IntN(3) == 0 {
 				x.ts -= r.Int64N(3 * disorder)
 			}
 			if !changes {

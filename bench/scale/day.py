@@ -27,7 +27,7 @@ def main():
     a = p.parse_args()
     rows = 2 * a.keys
     with open(os.path.join(HERE, "day.sql")) as f:
-        sql = f.read().replace("${KEYS}", str(a.keys)).replace("${ROWS}", str(rows)).replace("${LAST}", str(rows - 1))
+        sql = f.read().replace("${SINK}", "'connector' = 'blackhole'").replace("${KEYS}", str(a.keys)).replace("${ROWS}", str(rows)).replace("${LAST}", str(rows - 1))
     print(f"{a.keys:,} keys, {rows:,} rows")
     for _ in range(a.rounds):
         for budget in a.budget or ["none"]:

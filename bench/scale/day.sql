@@ -12,7 +12,7 @@ CREATE TABLE gen (
   'fields.v.min' = '0', 'fields.v.max' = '999'
 );
 
-CREATE TABLE sink (k BIGINT, num BIGINT, total BIGINT) WITH ('connector' = 'blackhole');
+CREATE TABLE sink (k BIGINT, num BIGINT, total BIGINT) WITH (${SINK});
 
 INSERT INTO sink SELECT k, COUNT(*) AS num, SUM(v) AS total
 FROM TABLE(TUMBLE(TABLE gen, DESCRIPTOR(ts), INTERVAL '1' DAY)) GROUP BY k, window_start, window_end;

@@ -166,7 +166,7 @@ func (j *scriptJob) fit(m *checkpoint.Manifest) int {
 }
 
 // settle finds out what the jobs of a script go on with. With fresh nothing is refused.
-func (e *Engine) settle(ctx context.Context, jobs []*scriptJob, warn func(string)) error {
+func (e *Engine) settle(ctx context.Context, jobs []*scriptJob, later int, warn func(string)) error {
 	groups := map[[2]string][]*scriptJob{}
 	var order [][2]string
 	for _, j := range jobs {
@@ -192,7 +192,7 @@ func (e *Engine) settle(ctx context.Context, jobs []*scriptJob, warn func(string
 			}
 		}
 	}
-	e.continueRun(jobs)
+	e.continueRun(jobs, later)
 	return e.belongs(ctx, jobs)
 }
 
@@ -310,12 +310,13 @@ func tablesOf(m *checkpoint.Manifest) string {
 }
 
 // continueRun finds out whether the latest run of the script had come to its end. If not, it is gone
-// on with: jobs that had ended in it do not start again.
-func (e *Engine) continueRun(jobs []*scriptJob) {
-	if len(jobs) < 2 && (len(jobs) == 0 || jobs[0].newest == nil || jobs[0].newest.Run == nil) {
+// on with: jobs that had ended in it do not start again. later is how many jobs stand in the script from
+// its first mistake on: they belong to the run, which ends when the mistake is mended and they have run.
+func (e *Engine) continueRun(jobs []*scriptJob, later int) {
+	if len(jobs)+later < 2 && (len(jobs) == 0 || jobs[0].newest == nil || jobs[0].newest.Run == nil) {
 		return
 	}
-	run := &checkpoint.ScriptRun{ID: newRun(), Jobs: len(jobs)}
+	run := &checkpoint.ScriptRun{ID: newRun(), Jobs: len(jobs) + later}
 	var latest *checkpoint.Manifest
 	for _, j := range jobs {
 		if m := j.newest; m != nil && m.Run != nil && (latest == nil || m.Started.After(latest.Started)) {
@@ -440,7 +441,9 @@ func (e *Engine) ahead(ctx context.Context, name, text string, past, stmts []ast
 		return nil, err
 	}
 	var jobs []*scriptJob
-	for i, st := range slices.Concat(past, stmts) {
+	all := slices.Concat(past, stmts)
+	mistaken := len(all) // the first statement that cannot be understood, yet
+	for i, st := range all {
 		if _, ok := st.(*ast.QueryStmt); ok || e.overridden(st) || !changesSession(st) && !makesJob(st) {
 			continue
 		}
@@ -449,6 +452,7 @@ func (e *Engine) ahead(ctx context.Context, name, text string, past, stmts []ast
 			err = e.fixAfter(s, st)
 		}
 		if err != nil {
+			mistaken = i
 			break
 		}
 		if res.Plan == nil {
@@ -456,13 +460,20 @@ func (e *Engine) ahead(ctx context.Context, name, text string, past, stmts []ast
 		}
 		j, err := e.newScriptJob(i-len(past), res.Plan, s.Config())
 		if err != nil {
+			mistaken = i
 			break
 		}
 		if j != nil && j.takes() {
 			jobs = append(jobs, j)
 		}
 	}
-	if err := e.settle(ctx, jobs, warn); err != nil {
+	later := 0
+	for _, st := range all[mistaken:] {
+		if makesJob(st) {
+			later++
+		}
+	}
+	if err := e.settle(ctx, jobs, later, warn); err != nil {
 		return nil, err
 	}
 	out := map[int]*scriptJob{}

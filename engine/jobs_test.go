@@ -153,6 +153,22 @@ func TestScript_EndedJobsAreNotRepeated(t *testing.T) {
 	}
 }
 
+// A mistake that is mended goes on with the run that it ended.
+func TestScript_MistakeIsMended(t *testing.T) {
+	e := engine.New(engine.Options{Dir: t.TempDir(), Seed: 7})
+	text := tables + insert("a", "few") + insert("b", "few")
+	if got := runJobs(t, e, text+"INSERT INTO c SELECT nope, 1 FROM few;"); got.err == nil || len(got.began) != 2 {
+		t.Fatalf("%v began: %v", got.began, got.err)
+	}
+	got := runJobs(t, e, text+insert("c", "few"))
+	if got.err != nil || len(got.skipped) != 2 || len(got.began) != 1 || got.began["c"] == "" {
+		t.Errorf("%v began, %v were left out: %v", got.began, got.skipped, got.err)
+	}
+	if got := runJobs(t, e, text+insert("c", "few")); got.err != nil || len(got.began) != 3 {
+		t.Errorf("a new run: %v began, %v were left out: %v", got.began, got.skipped, got.err)
+	}
+}
+
 // TestScript_FromGoesToItsJob starts a script with several jobs from the savepoint of one.
 func TestScript_FromGoesToItsJob(t *testing.T) {
 	dir := t.TempDir()

@@ -89,7 +89,7 @@ func (r *scriptRun) recovery(ctx context.Context, at int, p *plan.Plan, cfg *cat
 	}
 	if k := r.known[at]; k != nil {
 		j = k
-	} else if err = r.e.settle(ctx, []*scriptJob{j}, r.warn); err != nil {
+	} else if err = r.e.settle(ctx, []*scriptJob{j}, 0, r.warn); err != nil {
 		return nil, err
 	}
 	c := &recovery{e: r.e, o: j.o, ro: ro, given: j.given, job: j.name, dir: j.dir, p: p, prints: plan.Fingerprints(p), maxPar: j.maxPar, run: j.run}

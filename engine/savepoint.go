@@ -51,7 +51,7 @@ func (e *Engine) PlanFrom(ctx context.Context, name, text, place string) ([]JobP
 		return nil
 	})
 	if err == nil {
-		err = e.settle(ctx, jobs, func(string) {})
+		err = e.settle(ctx, jobs, 0, func(string) {})
 	}
 	if err != nil {
 		return nil, err

@@ -59,6 +59,16 @@ type Positioned interface {
 	SourcePosition() string
 }
 
+// BadData is implemented by errors about what a row contains, where the row may come from many
+// records: behind an aggregation for instance.
+type BadData interface {
+	error
+	// BadRow names the row in the same words in every run: where it is, and what it contains.
+	// Complaint is where and why such rows cannot be used. Both are "" for other errors.
+	BadRow() string
+	Complaint() string
+}
+
 // Decision is what to do about a failure.
 type Decision struct {
 	Restart bool
@@ -78,6 +88,9 @@ type Restart struct {
 	nextMs   int64   // when the latest restart was to happen
 	failures []int64 // the latest, ms, oldest first; of FailureRate
 	records  map[string]int
+	// complaints counts failures without a position since the latest checkpoint, by their complaint:
+	// what an aggregation emits need not be the same in every run.
+	complaints map[string]int
 }
 
 // mostRecords bounds the memory of records that made the job fail.
@@ -85,8 +98,11 @@ const mostRecords = 1000
 
 // NewRestart returns a Restart that has seen no failure.
 func NewRestart(o RestartOptions) *Restart {
-	return &Restart{o: o, nextMs: math.MinInt32, records: map[string]int{}}
+	return &Restart{o: o, nextMs: math.MinInt32, records: map[string]int{}, complaints: map[string]int{}}
 }
+
+// Progressed says that the attempt which has failed had completed a checkpoint. It is called before Failed.
+func (r *Restart) Progressed() { clear(r.complaints) }
 
 // Failed says that the job failed with err and has been cleaned up. random is a number of [0, 1).
 func (r *Restart) Failed(nowMs int64, err error, random float64) Decision {
@@ -120,20 +136,43 @@ func (r *Restart) hopeless(err error) string {
 	if strings.HasPrefix(err.Error(), "BUG: ") || strings.Contains(err.Error(), ": BUG: ") {
 		return "not restarted, since this is a bug of the program: please report it"
 	}
-	var at Positioned
-	if r.o.SameRecord == 0 || !errors.As(err, &at) || at.SourcePosition() == "" {
+	if r.o.SameRecord == 0 {
 		return ""
 	}
-	if len(r.records) >= mostRecords {
-		clear(r.records)
+	what, n := r.repeated(err)
+	if n < r.o.SameRecord {
+		return ""
 	}
-	r.records[at.SourcePosition()]++
-	if n := r.records[at.SourcePosition()]; n >= r.o.SameRecord {
-		return fmt.Sprintf("not restarted: %s has made the job fail %d times; give its table a dead-letter output "+
-			"('dead-letter.path' or 'dead-letter.table'), which takes such records, and start the job again",
-			at.SourcePosition(), n)
+	return fmt.Sprintf("not restarted: %s has made the job fail %d times; give its table a dead-letter output "+
+		"('dead-letter.path' or 'dead-letter.table'), which takes such records, and start the job again", what, n)
+}
+
+// repeated counts the failure and returns how often the same data has been its cause, and what that
+// is; 0 where the cause is not data.
+func (r *Restart) repeated(err error) (what string, n int) {
+	var at Positioned
+	if errors.As(err, &at) && at.SourcePosition() != "" {
+		return at.SourcePosition(), count(r.records, at.SourcePosition())
 	}
-	return ""
+	var bad BadData
+	if !errors.As(err, &bad) || bad.BadRow() == "" {
+		return "", 0
+	}
+	// The same row may fail again after checkpoints: it is counted like a record.
+	n = count(r.records, bad.BadRow()+": "+bad.Complaint())
+	if alike := count(r.complaints, bad.Complaint()); alike > n {
+		return "a row like " + bad.BadRow(), alike
+	}
+	return bad.BadRow(), n
+}
+
+// count adds one to what m, which is bounded, has of key.
+func count(m map[string]int, key string) int {
+	if len(m) >= mostRecords {
+		clear(m)
+	}
+	m[key]++
+	return m[key]
 }
 
 func (r *Restart) exponential(nowMs int64, err error, random float64) Decision {

@@ -139,6 +139,49 @@ func TestHopelessFailures(t *testing.T) {
 	}
 }
 
+// computed is an error about a row that has no position.
+type computed struct{ row, why string }
+
+func (e *computed) Error() string          { return e.why }
+func (e *computed) SourcePosition() string { return "" }
+func (e *computed) BadRow() string         { return e.row }
+func (e *computed) Complaint() string      { return e.why }
+
+// TestSameRow has failures for rows that have no position: one that is the same each time ends the job
+// whatever else happens, others only where no checkpoint is completed between them.
+func TestSameRow(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		fails  string // rows, each a letter; | is a checkpoint
+		want   string // of the last one; "": restarted
+		reason string // the same for all rows, or the row's
+	}{
+		{"the same row", "aaa", "not restarted: row a has made the job fail 3 times", "null"},
+		{"the same row after checkpoints", "a|ab|a", "not restarted: row a has made the job fail 3 times", "null"},
+		{"rows that count on", "abc", "not restarted: a row like row c has made the job fail 3 times", "null"},
+		{"rows with checkpoints between", "ab|cd|ef|gh", "", "null"},
+		{"rows with reasons of their own", "abcdefgh", "", ""},
+	} {
+		r := NewRestart(restartOptions(t, map[string]string{KeyInterval: "1 s", KeySameRecord: "3"}))
+		for i, row := range c.fails {
+			if row == '|' {
+				r.Progressed()
+				continue
+			}
+			why := c.reason
+			if why == "" {
+				why = string(row)
+			}
+			d := r.Failed(int64(i)*4_000_000, fmt.Errorf("sink: %w", &computed{"row " + string(row), why}), 0.5)
+			if last := i == len(c.fails)-1; d.Restart != (!last || c.want == "") {
+				t.Fatalf("%s: failure %d: %+v", c.what, i, d)
+			} else if last && c.want != "" && !strings.Contains(d.Err.Error(), c.want) {
+				t.Errorf("%s: %v", c.what, d.Err)
+			}
+		}
+	}
+}
+
 func TestSameRecord(t *testing.T) {
 	r := NewRestart(restartOptions(t, map[string]string{KeyInterval: "1 s", KeySameRecord: "3"}))
 	now := int64(0)

@@ -72,17 +72,21 @@ func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format
 		err := fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
 			"dead-letter output ('dead-letter.path' = 'folder/') or the format's ignore-parse-errors",
 			place(b.Origin, b.Pos), t.Name, b.Err, excerpt(b.Bytes))
+		stop := &recordError{err: err}
 		if b.Origin != nil {
-			err = &recordError{err, place(b.Origin, b.Pos)}
+			stop.at = place(b.Origin, b.Pos)
+		} else {
+			stop.row, stop.complaint = fmt.Sprintf("the record %s of table %s", excerpt(b.Bytes), t.Name), t.Name+": "+b.Err.Error()
 		}
-		return d.put(t, l, err)
+		return d.put(t, l, stop)
 	}
 }
 
-// recordError is a record that could not be decoded, when the job stops for it.
+// recordError is a record that could not be decoded, or that a target refuses, when the job stops for it.
 type recordError struct {
-	err error
-	at  string
+	err            error
+	at             string // "" where its position is not known
+	row, complaint string // where at is ""
 }
 
 // Error implements error.
@@ -93,6 +97,12 @@ func (e *recordError) Unwrap() error { return e.err }
 
 // SourcePosition implements checkpoint.Positioned.
 func (e *recordError) SourcePosition() string { return e.at }
+
+// BadRow implements checkpoint.BadData.
+func (e *recordError) BadRow() string { return e.row }
+
+// Complaint implements checkpoint.BadData.
+func (e *recordError) Complaint() string { return e.complaint }
 
 // row returns the handling of rows that an operator cannot use, for op.Context.BadRow.
 // Rows of a source, as they were decoded, are given with the bytes of their record; for rows of
@@ -127,7 +137,7 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) f
 			l.Row[name] = plain(c.Value(row), c.Type)
 		}
 		return d.put(t, l, &RowError{Origin: b.Origin, Row: l.Row, Pos: pos, Err: why, At: l.Position,
-			Constant: t.Name == valuesTable && l.Position == nil})
+			Operator: n.Label, Constant: t.Name == valuesTable && l.Position == nil})
 	}
 }
 
@@ -138,6 +148,8 @@ type RowError struct {
 	Row    map[string]any
 	Pos    expr.Pos // of the expression in the SQL text
 	Err    error
+	// Operator is the label of the operator that cannot use the row.
+	Operator string
 	// Constant says that the row came from no table: there is nothing to fix but the SQL text.
 	Constant bool
 }
@@ -147,8 +159,7 @@ func (e *RowError) Error() string {
 	if e.Constant {
 		return e.Err.Error()
 	}
-	text, _ := json.Marshal(e.Row)
-	where := "a row"
+	where := e.Operator + ", a row computed from several records"
 	if e.At != nil {
 		where = place(e.Origin, *e.At)
 	}
@@ -157,7 +168,13 @@ func (e *RowError) Error() string {
 		mend = "use TRY_CAST or filter such rows"
 	}
 	return fmt.Sprintf("%s: %v; the row is %s; %s, or give the table a dead-letter output ('dead-letter.path' = 'folder/')",
-		where, e.Err, excerpt(text), mend)
+		where, e.Err, e.text(), mend)
+}
+
+// text is the row as JSON, shortened.
+func (e *RowError) text() string {
+	text, _ := json.Marshal(e.Row)
+	return excerpt(text)
 }
 
 // Unwrap returns the cause.
@@ -170,6 +187,12 @@ func (e *RowError) SourcePosition() string {
 	}
 	return place(e.Origin, *e.At)
 }
+
+// BadRow implements checkpoint.BadData.
+func (e *RowError) BadRow() string { return fmt.Sprintf("the row %s at %s", e.text(), e.Operator) }
+
+// Complaint implements checkpoint.BadData.
+func (e *RowError) Complaint() string { return e.Operator + ": " + e.Err.Error() }
 
 func (l *deadLetter) at(o *vec.Origin, pos int64) {
 	if o != nil {

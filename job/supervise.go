@@ -112,6 +112,9 @@ func (s *Supervisor) again() bool {
 		if s.restart == nil || s.isStopped() || s.ctx.Err() != nil {
 			return false
 		}
+		if c, ok := s.job.Checkpoints(); ok && c.Completed > 0 {
+			s.restart.Progressed()
+		}
 		if err := s.pause(s.err); err != nil {
 			s.err = err
 			return false

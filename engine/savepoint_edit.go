@@ -102,12 +102,15 @@ func (w *editor) change(ctx context.Context) error {
 	w.r.numbered = true
 	cols := []string{identifier(numbers[0].Name), identifier(numbers[1].Name)}
 	var set []int // by column of the query: which of the value
+	var exprs []string
+	var fit fitting
 	for i, f := range schema.Fields {
 		if expr, ok := x.Set[f.Name]; ok {
 			set = append(set, i-len(w.r.spec.Key))
-			cols = append(cols, fmt.Sprintf("CAST((%s) AS %s) AS %s", expr, f.Type, identifier(f.Name)))
+			cols, exprs = fit.cast(cols, expr, f), append(exprs, expr)
 		}
 	}
+	cols = fit.checked(cols, exprs)
 	text := "SELECT " + strings.Join(cols, ", ") + " FROM " + identifier(StateTable(x.Operator, x.State))
 	if x.Where != "" {
 		text += " WHERE " + x.Where
@@ -116,6 +119,9 @@ func (w *editor) change(ctx context.Context) error {
 	err := w.e.query(ctx, w.s, text, w.r, Handler{Rows: func(_ *Run, b *vec.Batch) error {
 		for _, i := range b.Selected() {
 			entry, row := b.Cols[0].I64[i], b.Cols[1].I64[i]
+			if err := fit.check(b, int(i)); err != nil {
+				return err
+			}
 			var cells [][]byte
 			if !x.Delete {
 				cells = make([][]byte, len(w.r.value.cols))
@@ -188,7 +194,7 @@ func (w *editor) add(ctx context.Context) error {
 	if err := w.placed(); err != nil {
 		return err
 	}
-	text, given, err := w.added(ctx)
+	text, given, fit, err := w.added(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,6 +211,9 @@ func (w *editor) add(ctx context.Context) error {
 	fresh := map[string][]byte{} // entries, by their keys
 	err = w.e.query(ctx, w.s, text, nil, Handler{Rows: func(_ *Run, b *vec.Batch) error {
 		for _, i := range b.Selected() {
+			if err := fit.check(b, int(i)); err != nil {
+				return err
+			}
 			cols := make([]*vec.Vec, nk)
 			for k := range cols {
 				if where[k] >= 0 {
@@ -291,8 +300,9 @@ func (w *editor) put(fresh map[string][]byte, group int, key, row []byte) error 
 	return nil
 }
 
-// added returns the query that gives the entries to be added, and the names of its columns.
-func (w *editor) added(ctx context.Context) (text string, given []string, err error) {
+// added returns the query that gives the entries to be added, the names of its columns, and what
+// checks its values.
+func (w *editor) added(ctx context.Context) (text string, given []string, fit *fitting, err error) {
 	x := w.x
 	given = slices.Sorted(maps.Keys(x.Set))
 	from := "(VALUES (0)) AS added (zero)"
@@ -300,7 +310,7 @@ func (w *editor) added(ctx context.Context) (text string, given []string, err er
 		from = "(" + x.From + ") AS added"
 		names, err := w.e.columnsOf(ctx, w.s, x.From)
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 		for _, name := range names {
 			if x.Set[name] == "" {
@@ -309,21 +319,23 @@ func (w *editor) added(ctx context.Context) (text string, given []string, err er
 		}
 	}
 	if err := w.columns(given, true); err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	schema := w.r.schema()
-	var cols []string
+	var cols, exprs []string
+	fit = &fitting{}
 	for _, name := range given {
 		expr := x.Set[name]
 		if expr == "" {
 			expr = identifier(name)
 		}
-		cols = append(cols, fmt.Sprintf("CAST((%s) AS %s) AS %s", expr, schema.Fields[schema.Index(name)].Type, identifier(name)))
+		cols, exprs = fit.cast(cols, expr, schema.Fields[schema.Index(name)]), append(exprs, expr)
 	}
+	cols = fit.checked(cols, exprs)
 	if len(cols) == 0 { // the only entry of a state without a key, as if no row had come
 		cols = []string{"zero"}
 	}
-	return "SELECT " + strings.Join(cols, ", ") + " FROM " + from, given, nil
+	return "SELECT " + strings.Join(cols, ", ") + " FROM " + from, given, fit, nil
 }
 
 // columnsOf returns the names of the columns of a query.

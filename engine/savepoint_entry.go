@@ -522,6 +522,9 @@ func bytesOf(v *vec.Vec, i int, f types.Field) (*vec.Vec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("column '%s' is bytes in hexadecimal, which %q is not", f.Name, v.Bytes(i))
 	}
+	if n := f.Type.Precision; n > 0 && (len(b) > n || f.Type.Kind == types.Binary && len(b) < n) {
+		return nil, fmt.Errorf("column '%s' is %s, which %d bytes do not fit; nothing was written", f.Name, f.Type, len(b))
+	}
 	out.SetBytes(i, b)
 	return out, nil
 }

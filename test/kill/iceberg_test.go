@@ -78,6 +78,7 @@ func killIceberg(t *testing.T, name string, n int, killed, whole *lake) {
 // TestIcebergSQL has a SQL catalog in a file and a warehouse in a folder.
 func TestIcebergSQL(t *testing.T) {
 	servers.Need(t)
+	servers.Have(t, "iceberg-readers")
 	dir := t.TempDir()
 	at := func(space string) *lake {
 		db := "sqlite:///" + filepath.Join(dir, "catalog.db")
@@ -91,6 +92,7 @@ func TestIcebergSQL(t *testing.T) {
 // TestIcebergREST has a REST catalog and a warehouse in S3.
 func TestIcebergREST(t *testing.T) {
 	servers.Need(t, "s3")
+	servers.Have(t, "iceberg-readers")
 	at := func(space string) *lake {
 		return &lake{space: space, env: []string{"ICEBERG_CATALOG=" + catalog, "S3_ENDPOINT=" + s3, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=testsecret"},
 			options: fmt.Sprintf("'connector' = 'iceberg', 'catalog-type' = 'rest', 'uri' = '%s', 'warehouse' = 's3://warehouse', 'credential' = 'test:testsecret', "+

@@ -41,14 +41,15 @@ func Wanted() bool { return os.Getenv(Variable) != "" }
 type Peers struct {
 	env []string
 
-	mu      sync.Mutex
-	started map[string]error // by script: how starting it went
+	mu sync.Mutex
+	// By script: how installing and starting it went.
+	installed, started map[string]error
 }
 
 // New returns peers whose scripts see the given variables ("KAFKA_PORT=49092") besides the
 // environment. Nothing is started.
 func New(env ...string) *Peers {
-	return &Peers{env: env, started: map[string]error{}}
+	return &Peers{env: env, installed: map[string]error{}, started: map[string]error{}}
 }
 
 // Main runs the tests of a program and then wipes what they started; its result is for os.Exit. before
@@ -66,17 +67,41 @@ func (p *Peers) Main(m *testing.M, before ...func() error) int {
 	return m.Run()
 }
 
-// Need starts systems afresh, those that were not yet, or skips the test.
+// Need starts systems afresh, those that were not yet, or skips the test, also where one cannot be had.
 func (p *Peers) Need(t testing.TB, names ...string) {
 	t.Helper()
 	if !Wanted() {
 		t.Skipf("SKIPPED: this runs real programs (%s); set %s=1 to have them started", strings.Join(append(names, "the command"), ", "), Variable)
 	}
+	p.Have(t, names...)
 	for _, name := range names {
 		if err := p.Start(name); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Have installs programs that are not started, such as readers of tables, or skips the test.
+func (p *Peers) Have(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := p.install(name); err != nil {
+			t.Skipf("SKIPPED: %s cannot be installed on this machine: %v", name, err)
+		}
+	}
+}
+
+// install fetches a system, once. That it cannot be fetched says something of the machine, and nothing of
+// what is tested.
+func (p *Peers) install(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err, there := p.installed[name]
+	if !there {
+		err = p.Run(name, "install")
+		p.installed[name] = err
+	}
+	return err
 }
 
 // Start starts a system afresh, unless it was started before: then it says how that went.

@@ -126,6 +126,12 @@ func check(t *connector.Table, o option.Values) error {
 	if v := o.Int("format-version"); v != 2 {
 		return refuse("format-version", "write 2", "format version %d is not supported yet", v)
 	}
+	for _, key := range []string{"catalog-database", "catalog-table"} {
+		// Names are folders of the warehouse, which files must not leave.
+		if v := o.Get(key); strings.ContainsAny(v, "/\\\x00") || strings.Contains(v, "..") || key == "catalog-database" && v == "" {
+			return refuse(key, "use letters, digits, _ and -; levels of a namespace are separated by one dot", "'%s' is no name in a catalog", v)
+		}
+	}
 	if f := o.Get("write.format.default"); f != "" && !strings.EqualFold(f, "parquet") {
 		return refuse("write.format.default", "use 'parquet'", "files of format '%s' are not supported yet", f)
 	}

@@ -222,6 +222,8 @@ func TestRefused(t *testing.T) {
 		{"codec", r.table("x", twoColumns, nil, "write.parquet.compression-codec", "lzma"), "'lzma'"},
 		{"hive", r.table("x", twoColumns, nil, "catalog-type", "hive"), "cannot be 'hive'"},
 		{"mysql", r.table("x", twoColumns, nil, "uri", "jdbc:mysql://x/y"), "databases of type 'mysql'"},
+		{"outside", r.table("x", twoColumns, nil, "catalog-table", "../../esc"), "is no name in a catalog"},
+		{"no namespace", r.table("x", twoColumns, nil, "catalog-database", ""), "is no name in a catalog"},
 		{"version", r.table("x", twoColumns, nil, "format-version", "1"), "format version 1"},
 		{"version 3", r.table("x", twoColumns, nil, "format-version", "3"), "format version 3 is not supported yet"},
 		{"interval", r.table("x", typed("v", types.Type{Kind: types.IntervalDayTime, Nullable: true}), nil), "'v': type INTERVAL"},

@@ -16,7 +16,8 @@ import (
 // with every open session of its key that it overlaps or touches. For a row, a session is over
 // when its last millisecond is not after the row's stamp, whether it has been emitted or not.
 //
-// State: a record a key of (key, first session), and a record a session of
+// State: a record a key of (key, first session), with the bucket of Session.parkedIn where sessions may
+// leave memory, and a record a session of
 //
 //	flags | key record | next session of the key | start | end | accumulators
 //
@@ -106,7 +107,11 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.mem = c.Budget.NewMemory()
 	l := state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(l)
-	o.keys = state.NewTable(o.mem, l, []uint64{0})
+	head := []uint64{0}
+	if o.mayLeave(c.Spill) {
+		head = append(head, 0)
+	}
+	o.keys = state.NewTable(o.mem, l, head)
 	o.st = o.set.NewRecords(o.mem, sessHead)
 	o.init = o.set.Init()
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))

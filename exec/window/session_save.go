@@ -124,6 +124,7 @@ func (o *Session) LoadValue(kr uint32, b []byte) error {
 	if len(b) > 0 || last == 0 {
 		return errEntry
 	}
+	o.unpark(kr)
 	return nil
 }
 

@@ -11,9 +11,14 @@ import (
 // be found by time. The records of sessions that left are freed later, when enough of them are dead,
 // because timers name them.
 
+// mayLeave reports whether sessions leave memory for sp.
+func (o *Session) mayLeave(sp *state.Spill) bool {
+	return sp != nil && o.ctx.Saves && len(o.n.Keys) > 0
+}
+
 // openSpill lets keys go to disk.
 func (o *Session) openSpill(sp *state.Spill) {
-	if sp == nil || !o.ctx.Saves || len(o.n.Keys) == 0 {
+	if !o.mayLeave(sp) {
 		return
 	}
 	o.spill = sp
@@ -34,8 +39,22 @@ func (o *Session) DropValue(kr uint32) {
 	}
 	o.st.Drop(o.lost)
 	o.dead += len(o.lost)
+	if o.parked.stays(due, *o.parkedIn(kr)) {
+		return
+	}
 	o.key = o.keys.AppendKey(o.key[:0], kr)
 	o.parked.add(due, o.key)
+}
+
+// parkedIn is the id of a bucket that a key in memory which has been on disk is in, if that is there
+// still, or 0: a key that leaves again and is due in it as before needs no other entry there.
+func (o *Session) parkedIn(kr uint32) *uint64 { return &o.keys.At(kr)[o.keys.Base()+1] }
+
+// unpark notes, of a key that was just read from disk, which bucket it is in.
+func (o *Session) unpark(kr uint32) {
+	if o.spill != nil {
+		*o.parkedIn(kr) = o.parked.bucket(o.dueOf(kr))
+	}
 }
 
 // dueOf is when the first session of a key is over.
@@ -93,7 +112,11 @@ func (o *Session) recall(wm int64) (int64, error) {
 			return err
 		}
 		for _, kr := range o.krecs {
-			if o.dueOf(kr) > last {
+			due := o.dueOf(kr)
+			if floorDiv(due, o.parked.width) == b.key {
+				*o.parkedIn(kr) = 0 // it was in b, not in one made since
+			}
+			if due > last {
 				o.keys.Dismiss(kr)
 			}
 		}

@@ -63,3 +63,22 @@ func TestTimers_AgainstMap(t *testing.T) {
 		}
 	}
 }
+
+// TestParked_Stays: a key that is in a bucket already need not be added, but may be due earlier in it.
+func TestParked_Stays(t *testing.T) {
+	q := parked{width: 10}
+	q.add(27, []byte("key"))
+	id := q.bucket(20)
+	switch {
+	case id == 0 || q.bucket(30) != 0 || q.bucket(19) != 0:
+		t.Fatal("the bucket of 27 is not that of 20 to 29")
+	case q.stays(35, id) || q.stays(21, 0):
+		t.Fatal("a key stays in a bucket that it is not in")
+	case q.first() != 27 || !q.stays(23, id) || q.first() != 23:
+		t.Fatalf("a key is due at %d, want 23", q.first())
+	}
+	q.drop(q.take())
+	if q.add(28, []byte("other")); q.stays(27, id) {
+		t.Error("a key stays in a bucket that was made since")
+	}
+}

@@ -96,6 +96,37 @@ func (OS) SyncDir(dir string) error {
 	return err
 }
 
+// MakeFolder makes a folder of the real disk, and those above it, where it is missing, so that its
+// existence survives a crash.
+func MakeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	return makeFolder(OS{}, dir)
+}
+
+// makeFolder makes a folder whose existence survives a crash, also where it is there already.
+func makeFolder(disk FS, dir string) error {
+	top := dir // the first folder above that exists
+	for {
+		top = filepath.Dir(top)
+		if _, err := disk.Stat(top); err == nil || filepath.Dir(top) == top {
+			break
+		}
+	}
+	if err := disk.MkdirAll(dir); err != nil {
+		return err
+	}
+	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
+		if err := disk.SyncDir(d); err != nil {
+			return err
+		}
+		if d == top {
+			return nil
+		}
+	}
+}
+
 // Link implements FS.
 func (OS) Link(from, to string) error { return os.Link(from, to) }
 

@@ -85,23 +85,8 @@ func (l *Local) folder(dir string) error {
 	if known {
 		return nil
 	}
-	top := dir // the first folder above that exists
-	for {
-		top = filepath.Dir(top)
-		if _, err := l.disk.Stat(top); err == nil || filepath.Dir(top) == top {
-			break
-		}
-	}
-	if err := l.disk.MkdirAll(dir); err != nil {
+	if err := makeFolder(l.disk, dir); err != nil {
 		return err
-	}
-	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
-		if err := l.disk.SyncDir(d); err != nil {
-			return err
-		}
-		if d == top {
-			break
-		}
 	}
 	l.mu.Lock()
 	l.synced[dir] = true

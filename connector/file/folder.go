@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/internal/killpoint"
+	"github.com/tidemark-stream/tidemark/object"
 )
 
 // folderTarget writes files of the local disk: aside, under a name that begins with a dot, and renames
@@ -82,7 +83,7 @@ type folderFile struct {
 
 func (o *folderOutputs) create(_ context.Context, folder, name string) (output, error) {
 	full := folderPath(o.t.root, folder)
-	if err := makeFolder(full); err != nil {
+	if err := object.MakeFolder(full); err != nil {
 		return nil, err
 	}
 	m := move{Dir: full, Temp: aside(name), Name: name}
@@ -111,7 +112,7 @@ func (f *folderFile) finish(context.Context) error {
 		err = e
 	}
 	if err == nil {
-		err = syncFolder(f.move.Dir)
+		err = object.OS{}.SyncDir(f.move.Dir)
 	}
 	var c connector.Committable
 	if err == nil {
@@ -192,7 +193,7 @@ func (t *folderTarget) settle(_ context.Context, folder, success string) error {
 			return err
 		}
 	}
-	return syncFolder(dir)
+	return object.OS{}.SyncDir(dir)
 }
 
 func (t *folderTarget) clear(_ context.Context, folder, run string) error {
@@ -233,30 +234,4 @@ func (t *folderTarget) sweep(_ context.Context, runs map[string]bool) error {
 		}
 		return nil
 	})
-}
-
-// makeFolder makes a folder and those above it that are missing, for good.
-func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	up := filepath.Dir(dir)
-	if up != dir {
-		if err := makeFolder(up); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		return err
-	}
-	return syncFolder(up)
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

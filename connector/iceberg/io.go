@@ -62,7 +62,7 @@ func plain(name string) string {
 // Create implements iceio.WriteFileIO.
 func (localIO) Create(name string) (iceio.FileWriter, error) {
 	file := plain(name)
-	if err := makeFolder(filepath.Dir(file)); err != nil {
+	if err := object.MakeFolder(filepath.Dir(file)); err != nil {
 		return nil, err
 	}
 	f, err := os.Create(file)
@@ -95,7 +95,7 @@ func (f *localFile) Close() error {
 		err = e
 	}
 	if err == nil {
-		err = syncFolder(filepath.Dir(f.Name()))
+		err = object.OS{}.SyncDir(filepath.Dir(f.Name()))
 	}
 	return err
 }
@@ -114,32 +114,6 @@ func gone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// makeFolder makes a folder and those above it that are missing, for good.
-func makeFolder(dir string) error {
-	if _, err := os.Stat(dir); err == nil {
-		return nil
-	}
-	up := filepath.Dir(dir)
-	if up != dir {
-		if err := makeFolder(up); err != nil {
-			return err
-		}
-	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !os.IsExist(err) {
-		return err
-	}
-	return syncFolder(up)
-}
-
-func syncFolder(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 // bucketIO is S3. Names are whole: s3://bucket/key.

@@ -1,6 +1,31 @@
 package connector
 
-import "context"
+import (
+	"context"
+
+	"github.com/tidemark-stream/tidemark/option"
+)
+
+// DeliveryOf is what 'sink.delivery-guarantee' asks for, an option that all sinks declare alike but for its
+// default: what a sink gives is for its Delivery to say.
+func DeliveryOf(o option.Values) Delivery {
+	switch o.Enum("sink.delivery-guarantee") {
+	case "exactly-once":
+		return ExactlyOnce
+	case "none":
+		return AtMostOnce
+	}
+	return AtLeastOnce
+}
+
+// CheckSealed refuses exactly-once where nothing can be sealed, for sinks that commit segments.
+func (c *SinkConfig) CheckSealed() error {
+	if DeliveryOf(c.Options) != ExactlyOnce || c.Segments != nil {
+		return nil
+	}
+	return &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
+		Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
+}
 
 // Sealer is the part of an exactly-once sink's Writer that is the same for all of them: the rows of an
 // epoch go into one segment, which Prepare seals. A Writer embeds it and adds Write. The zero value

@@ -121,23 +121,13 @@ func newSink(cfg connector.SinkConfig) (connector.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{cfg: cfg, c: c}
-	if s.guarantee() == connector.ExactlyOnce && cfg.Segments == nil {
-		return nil, &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
-			Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
+	if err := cfg.CheckSealed(); err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &sink{cfg: cfg, c: c}, nil
 }
 
-func (s *sink) guarantee() connector.Delivery {
-	switch s.cfg.Options.Enum("sink.delivery-guarantee") {
-	case "exactly-once":
-		return connector.ExactlyOnce
-	case "none":
-		return connector.AtMostOnce
-	}
-	return connector.AtLeastOnce
-}
+func (s *sink) guarantee() connector.Delivery { return connector.DeliveryOf(s.cfg.Options) }
 
 // Delivery implements connector.Sink. For exactly-once it asks the server what the table remembers, as
 // the guarantee depends on it; a server that is away is said to be.

@@ -111,7 +111,7 @@ type output interface {
 }
 
 func newSink(c connector.SinkConfig) (connector.Sink, error) {
-	s := &sink{cfg: c, delivery: deliveryOf(c.Options), own: draw(ownChars)}
+	s := &sink{cfg: c, delivery: connector.DeliveryOf(c.Options), own: draw(ownChars)}
 	s.adopt(draw(familyChars) + s.own)
 	part := map[string]bool{}
 	for _, k := range c.Table.PartitionKeys {
@@ -135,20 +135,9 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	return s, nil
 }
 
-// deliveryOf is the guarantee that a table asks for.
-func deliveryOf(o option.Values) connector.Delivery {
-	switch o.Enum("sink.delivery-guarantee") {
-	case "none":
-		return connector.AtMostOnce
-	case "at-least-once":
-		return connector.AtLeastOnce
-	}
-	return connector.ExactlyOnce
-}
-
 // delivery says what a table gives, and how.
 func delivery(o option.Values) (connector.Delivery, string) {
-	d, remote := deliveryOf(o), isObjects(o.Get("path"))
+	d, remote := connector.DeliveryOf(o), isObjects(o.Get("path"))
 	switch {
 	case d == connector.AtMostOnce:
 		return d, "files appear whole as soon as they are complete; one that cannot be written is dropped"

@@ -193,15 +193,7 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	return &sink{cfg: c, open: open}, nil
 }
 
-func (s *sink) guarantee() connector.Delivery {
-	switch s.cfg.Options.Enum("sink.delivery-guarantee") {
-	case "at-least-once":
-		return connector.AtLeastOnce
-	case "none":
-		return connector.AtMostOnce
-	}
-	return connector.ExactlyOnce
-}
+func (s *sink) guarantee() connector.Delivery { return connector.DeliveryOf(s.cfg.Options) }
 
 // Delivery implements connector.Sink.
 func (s *sink) Delivery() (connector.Delivery, string) {

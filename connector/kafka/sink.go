@@ -39,9 +39,8 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Options.Enum("sink.delivery-guarantee") == "exactly-once" && c.Segments == nil {
-		return nil, &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
-			Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
+	if err := c.CheckSealed(); err != nil {
+		return nil, err
 	}
 	return &sink{cfg: c, opts: opts, topic: topics[0], upsert: c.Table.Connector == "upsert-kafka", made: time.Now()}, nil
 }
@@ -111,7 +110,7 @@ func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
 	return nil, nil
 }
 
-func (s *sink) exactly() bool { return s.cfg.Options.Enum("sink.delivery-guarantee") == "exactly-once" }
+func (s *sink) exactly() bool { return connector.DeliveryOf(s.cfg.Options) == connector.ExactlyOnce }
 
 // Delivery implements connector.Sink.
 func (s *sink) Delivery() (connector.Delivery, string) {
@@ -119,7 +118,7 @@ func (s *sink) Delivery() (connector.Delivery, string) {
 		return connector.ExactlyOnce, "a short transaction a checkpoint, with the checkpoint's name in it; readers with " +
 			"isolation.level = read_committed see each record once"
 	}
-	if s.cfg.Options.Enum("sink.delivery-guarantee") == "none" {
+	if connector.DeliveryOf(s.cfg.Options) == connector.AtMostOnce {
 		return connector.AtMostOnce, "records are sent, and those that fail are forgotten"
 	}
 	why := "an idempotent producer, flushed before source positions are committed; after a crash records may be written again"
@@ -131,7 +130,7 @@ func (s *sink) Delivery() (connector.Delivery, string) {
 
 // NewWriter implements connector.Sink.
 func (s *sink) NewWriter(ctx context.Context, subtask, _ int) (connector.Writer, error) {
-	w := &writer{s: s, wait: s.cfg.Options.Enum("sink.delivery-guarantee") != "none", metaAt: len(s.cfg.Table.Columns), partition: -1}
+	w := &writer{s: s, wait: connector.DeliveryOf(s.cfg.Options) != connector.AtMostOnce, metaAt: len(s.cfg.Table.Columns), partition: -1}
 	if err := w.encoders(); err != nil {
 		return nil, err
 	}

@@ -103,23 +103,13 @@ func newSink(c connector.SinkConfig) (connector.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{cfg: c, config: config}
-	if s.guarantee() == connector.ExactlyOnce && c.Segments == nil {
-		return nil, &option.Error{Key: "sink.delivery-guarantee", Msg: "exactly-once needs checkpoints, and none are taken here",
-			Hint: "SET 'execution.checkpointing.interval' = '10 s', or use 'at-least-once'"}
+	if err := c.CheckSealed(); err != nil {
+		return nil, err
 	}
-	return s, nil
+	return &sink{cfg: c, config: config}, nil
 }
 
-func (s *sink) guarantee() connector.Delivery {
-	switch s.cfg.Options.Enum("sink.delivery-guarantee") {
-	case "exactly-once":
-		return connector.ExactlyOnce
-	case "none":
-		return connector.AtMostOnce
-	}
-	return connector.AtLeastOnce
-}
+func (s *sink) guarantee() connector.Delivery { return connector.DeliveryOf(s.cfg.Options) }
 
 // Delivery implements connector.Sink.
 func (s *sink) Delivery() (connector.Delivery, string) {

@@ -1,7 +1,11 @@
 package connector
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 
 	"github.com/tidemark-stream/tidemark/option"
 )
@@ -71,4 +75,54 @@ func (s *Sealer) Close() error {
 	seg := s.seg
 	s.seg = nil
 	return seg.Discard()
+}
+
+// UnreadError says that the place where sealed segments lie could not be read; they may be whole.
+type UnreadError struct{ Err error }
+
+// Error implements error.
+func (u *UnreadError) Error() string { return "read sealed rows: " + u.Err.Error() }
+
+// Unwrap returns the cause.
+func (u *UnreadError) Unwrap() error { return u.Err }
+
+// NewSegmentReader buffers a sealed segment; errors of the place it lies in become UnreadErrors.
+func NewSegmentReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(segmentSource{r}, 1<<16) }
+
+// segmentSource tells errors of reading from those of what is read.
+type segmentSource struct{ r io.Reader }
+
+func (s segmentSource) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = &UnreadError{err}
+	}
+	return n, err
+}
+
+// Damaged makes err, met while a segment was read, one of kind, unless it is an UnreadError.
+func Damaged(kind, err error) error {
+	var u *UnreadError
+	if err == nil || errors.As(err, &u) {
+		return err
+	}
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// AppendRead appends n bytes of r to dst: in steps, so that a damaged length meets the end of the bytes and
+// not the end of memory.
+func AppendRead(dst []byte, r io.Reader, n int) ([]byte, error) {
+	for n > 0 {
+		step := min(n, 1<<20)
+		at := len(dst)
+		dst = append(dst, make([]byte, step)...)
+		if _, err := io.ReadFull(r, dst[at:]); err != nil {
+			return dst, err
+		}
+		n -= step
+	}
+	return dst, nil
 }

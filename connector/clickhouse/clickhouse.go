@@ -162,14 +162,12 @@ func (t *table) forgets() string {
 	return fmt.Sprintf("table %s.%s (%s) does not know a block that is inserted again, as %s; %s, or use 'at-least-once'", t.database, t.name, t.engine, t.memory.problem, t.memory.remedy)
 }
 
-func (s *sink) patience() *patience { return &patience{tries: s.c.tries, within: s.c.patience} }
+func (s *sink) patience() *patience {
+	return &patience{connector.Patience{Tries: s.c.tries, Within: s.c.patience}}
+}
 
-// openWithin is how long a server that is away at the start is waited for: a wrong address should be
-// told soon, and a job that starts again has its own patience. lookWithin is the time for EXPLAIN.
-const (
-	openWithin = 2 * time.Second
-	lookWithin = 2 * time.Second
-)
+// lookWithin is the time that EXPLAIN has for a look.
+const lookWithin = 2 * time.Second
 
 // seen looks at the table, for EXPLAIN.
 func (s *sink) seen() (*table, error) {
@@ -190,7 +188,7 @@ func (s *sink) described(ctx context.Context) (*table, error) {
 	se := &session{c: s.c}
 	defer se.close()
 	p := s.patience()
-	p.within = min(p.within, openWithin)
+	p.Within = min(p.Within, connector.OpenWithin)
 	for {
 		t, err := se.look(ctx)
 		if err == nil {
@@ -215,10 +213,10 @@ func (s *sink) accept(t *table) error {
 		return nil
 	}
 	if t.memory.problem != "" {
-		return fatalf("'sink.delivery-guarantee' = 'exactly-once': %s", t.forgets())
+		return connector.Fatalf("'sink.delivery-guarantee' = 'exactly-once': %s", t.forgets())
 	}
 	if len(s.c.hosts) > 1 && !t.memory.shared {
-		return fatalf("'url' names %d hosts, and table %s.%s (%s) is another one on each of them: what one knows of a block the others do not; name one host, or use a replicated table",
+		return connector.Fatalf("'url' names %d hosts, and table %s.%s (%s) is another one on each of them: what one knows of a block the others do not; name one host, or use a replicated table",
 			len(s.c.hosts), t.database, t.name, t.engine)
 	}
 	return nil

@@ -260,7 +260,7 @@ func (e *encoder) take(b *vec.Batch, bad func(format.BadRecord) error) ([]int32,
 				kept = append(make([]int32, 0, len(rows)), rows[:n]...)
 			}
 			if err := bad(e.badRow(b, int(i), k, err)); err != nil {
-				return nil, fatal(err)
+				return nil, connector.AsFatal(err)
 			}
 		}
 		if kept != nil {

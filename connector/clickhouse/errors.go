@@ -5,9 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 )
@@ -66,7 +64,7 @@ var classes = func() map[int]class {
 // classOf sorts errors.
 func classOf(err error) class {
 	var fatal *connector.Fatal
-	var unread *unread
+	var unread *connector.UnreadError
 	var se *serverError
 	switch {
 	case errors.As(err, &fatal), errors.Is(err, errSegment):
@@ -99,13 +97,7 @@ func classOfServer(e *serverError) class {
 }
 
 // patience decides how often, and after which wait, something is tried again.
-type patience struct {
-	tries  int           // of failures that pass
-	within time.Duration // how long an absent server is waited for
-	failed int           // in a row
-	passed int           // failures that pass, in a row
-	since  time.Time     // when the server went away
-}
+type patience struct{ connector.Patience }
 
 // again waits and returns nil when what failed with err may be tried again, else the error to give up
 // with.
@@ -115,38 +107,20 @@ func (p *patience) again(ctx context.Context, err error) error {
 	}
 	switch classOf(err) {
 	case away:
-		if p.since.IsZero() {
-			p.since = time.Now()
-		}
-		if gone := time.Since(p.since); gone >= p.within {
-			return fmt.Errorf("the server cannot be used since %s: %w", gone.Round(time.Second), err)
+		if gone, over := p.Away(); over {
+			return fmt.Errorf("the server cannot be used since %s: %w", gone, err)
 		}
 	case passing:
-		if p.passed++; p.passed > p.tries {
+		if p.Passing() {
 			return err
 		}
 	case hopeless:
-		return fatal(err)
+		return connector.AsFatal(err)
 	default:
 		return err
 	}
-	wait := min(50*time.Millisecond<<min(p.failed, 10), 5*time.Second)
-	p.failed++
-	select {
-	case <-ctx.Done():
-		return err
-	case <-time.After(wait/2 + rand.N(wait/2+1)):
-		return nil
-	}
-}
-
-// fatal marks err, once.
-func fatal(err error) error {
-	var f *connector.Fatal
-	if errors.As(err, &f) {
+	if !p.Pause(ctx) {
 		return err
 	}
-	return &connector.Fatal{Err: err}
+	return nil
 }
-
-func fatalf(format string, args ...any) error { return fatal(fmt.Errorf(format, args...)) }

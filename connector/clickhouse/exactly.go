@@ -162,12 +162,12 @@ func (t *table) noteEvery() int64 {
 func (c *committer) segment(ctx context.Context, sealed connector.Committable, f func([]byte) error) error {
 	file, err := c.s.cfg.Segments.Open(ctx, sealed)
 	if err != nil {
-		return &unread{err}
+		return &connector.UnreadError{Err: err}
 	}
 	defer file.Close()
 	r, err := readSegment(file)
 	if err != nil {
-		return fatal(err)
+		return connector.AsFatal(err)
 	}
 	for {
 		b, err := r.next()
@@ -175,7 +175,7 @@ func (c *committer) segment(ctx context.Context, sealed connector.Committable, f
 		case err == io.EOF:
 			return nil
 		case errors.Is(err, errSegment):
-			return fatal(err)
+			return connector.AsFatal(err)
 		case err != nil:
 			return err
 		}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/ch-go/compress"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // httpServer talks HTTP: a POST a statement, the block in its body.
@@ -73,7 +75,7 @@ func (s *httpServer) post(ctx context.Context, params url.Values, body []byte) (
 	u.RawQuery = params.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, fatal(err)
+		return nil, connector.AsFatal(err)
 	}
 	req.Header.Set("X-ClickHouse-User", s.c.user)
 	if s.c.password != "" {
@@ -107,9 +109,9 @@ func answerError(status, code int, answer []byte) error {
 	case code != 0:
 		return &serverError{code, shorten(text)}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fatalf("HTTP status %d: %s", status, shorten(text))
+		return connector.Fatalf("HTTP status %d: %s", status, shorten(text))
 	case status >= 300 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooManyRequests:
-		return fatalf("HTTP status %d, which no ClickHouse server gives: %s; see whether 'url' is right (its HTTP port is 8123 unless configured)", status, shorten(text))
+		return connector.Fatalf("HTTP status %d, which no ClickHouse server gives: %s; see whether 'url' is right (its HTTP port is 8123 unless configured)", status, shorten(text))
 	}
 	return fmt.Errorf("HTTP status %d: %s", status, shorten(text))
 }
@@ -180,7 +182,7 @@ func (s *httpServer) insert(ctx context.Context, sql string, settings []setting,
 		for len(b) > 0 {
 			n := min(len(b), packBytes)
 			if err := s.packer.Compress(b[:n]); err != nil {
-				return fatal(err)
+				return connector.AsFatal(err)
 			}
 			s.body = append(s.body, s.packer.Data...)
 			b = b[n:]

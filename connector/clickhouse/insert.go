@@ -37,7 +37,7 @@ func (in *inserter) block(ctx context.Context, b []byte, token string) error {
 	}
 	if blk.rows <= 1 {
 		if c == wide {
-			return fatal(err)
+			return connector.AsFatal(err)
 		}
 		return in.refuse(blk, err)
 	}
@@ -61,7 +61,7 @@ func (in *inserter) refuse(blk *block, err error) error {
 		err = se
 	}
 	if err := in.s.cfg.Bad(format.BadRecord{Bytes: blk.rowText(0), Err: fmt.Errorf("%w: %w", connector.ErrRefused, err)}); err != nil {
-		return fatal(err)
+		return connector.AsFatal(err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (in *inserter) insist(ctx context.Context, b []byte, token string) error {
 		var se *serverError
 		switch c := classOf(err); {
 		case errors.As(err, &se) && se.inView():
-			return fatalf("%w; the rows are in the table and not in that view: write it so that it takes all rows (toUInt8OrNull instead of toUInt8), or drop it", err)
+			return connector.Fatalf("%w; the rows are in the table and not in that view: write it so that it takes all rows (toUInt8OrNull instead of toUInt8), or drop it", err)
 		case c == refused || c == wide:
 			return err
 		case in.once && c == away && ctx.Err() == nil && mayHave(err):

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // A segment is the output of an epoch of one subtask:
@@ -30,34 +32,6 @@ const (
 // frameHead is what stands before a block: its length.
 const frameHead = 4
 
-// unread is an error of the place where segments lie; they may be whole.
-type unread struct{ err error }
-
-func (u *unread) Error() string { return "read sealed rows: " + u.err.Error() }
-func (u *unread) Unwrap() error { return u.err }
-
-// source tells errors of reading from those of what is read.
-type source struct{ r io.Reader }
-
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = &unread{err}
-	}
-	return n, err
-}
-
-func damaged(err error) error {
-	var u *unread
-	if err == nil || errors.As(err, &u) {
-		return err
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%w: %w", errSegment, err)
-}
-
 // segmentReader reads a segment.
 type segmentReader struct {
 	r   *bufio.Reader
@@ -65,13 +39,13 @@ type segmentReader struct {
 }
 
 func readSegment(r io.Reader) (*segmentReader, error) {
-	s := &segmentReader{r: bufio.NewReaderSize(source{r}, 1<<16)}
+	s := &segmentReader{r: connector.NewSegmentReader(r)}
 	magic := make([]byte, len(segmentMagic))
 	if _, err := io.ReadFull(s.r, magic); err != nil {
-		return nil, damaged(err)
+		return nil, connector.Damaged(errSegment, err)
 	}
 	if string(magic) != segmentMagic {
-		return nil, damaged(fmt.Errorf("it begins with %q", magic))
+		return nil, connector.Damaged(errSegment, fmt.Errorf("it begins with %q", magic))
 	}
 	return s, nil
 }
@@ -82,26 +56,19 @@ func (s *segmentReader) next() ([]byte, error) {
 		if err == io.EOF {
 			return nil, err
 		}
-		return nil, damaged(err)
+		return nil, connector.Damaged(errSegment, err)
 	}
 	var head [frameHead]byte
 	if _, err := io.ReadFull(s.r, head[:]); err != nil {
-		return nil, damaged(err)
+		return nil, connector.Damaged(errSegment, err)
 	}
 	n := binary.LittleEndian.Uint32(head[:])
 	if n > maxBlock {
-		return nil, damaged(fmt.Errorf("a block of %d bytes", n))
+		return nil, connector.Damaged(errSegment, fmt.Errorf("a block of %d bytes", n))
 	}
-	// In steps, so that a damaged length meets the end of the bytes and not the end of memory.
-	s.buf = s.buf[:0]
-	for left := int(n); left > 0; {
-		step := min(left, 1<<20)
-		at := len(s.buf)
-		s.buf = append(s.buf, make([]byte, step)...)
-		if _, err := io.ReadFull(s.r, s.buf[at:]); err != nil {
-			return nil, damaged(err)
-		}
-		left -= step
+	var err error
+	if s.buf, err = connector.AppendRead(s.buf[:0], s.r, int(n)); err != nil {
+		return nil, connector.Damaged(errSegment, err)
 	}
 	return s.buf, nil
 }

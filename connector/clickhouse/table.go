@@ -64,7 +64,7 @@ func (s *session) look(ctx context.Context) (*table, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fatalf("table %s does not exist, or user '%s' may not see it; create it there, or write its database in front ('table-name' = 'database.table')",
+		return nil, connector.Fatalf("table %s does not exist, or user '%s' may not see it; create it there, or write its database in front ('table-name' = 'database.table')",
 			s.c.database+"."+s.c.table, s.c.user)
 	}
 	t := &table{database: s.c.database, name: s.c.table, engine: found[0][0], full: found[0][1], settings: map[string]bool{}}
@@ -273,7 +273,7 @@ func (t *table) fit(cfg *connector.SinkConfig) (*encoder, error) {
 		errs = append(errs, t.changes(cfg, e, written)...)
 	}
 	if len(errs) > 0 {
-		return nil, fatalf("table %s.%s: %s", t.database, t.name, strings.Join(errs, "; "))
+		return nil, connector.Fatalf("table %s.%s: %s", t.database, t.name, strings.Join(errs, "; "))
 	}
 	return e, nil
 }

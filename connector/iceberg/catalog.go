@@ -15,6 +15,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver of PostgreSQL
 	_ "modernc.org/sqlite"             // the driver of SQLite
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/option"
 )
 
@@ -139,7 +140,7 @@ func openREST(ctx context.Context, name, uri string, props iceberg.Properties) (
 	if v := props["oauth2-server-uri"]; v != "" {
 		u, err := url.Parse(v)
 		if err != nil {
-			return nil, fatalf("'oauth2-server-uri' = '%s': %w", v, err)
+			return nil, connector.Fatalf("'oauth2-server-uri' = '%s': %w", v, err)
 		}
 		opts = append(opts, rest.WithAuthURI(u))
 	}

@@ -63,14 +63,14 @@ func decode(cs []connector.Committable) ([]*pending, error) {
 	for i, c := range cs {
 		p := &pending{}
 		if err := json.Unmarshal(c, p); err != nil {
-			return nil, fatalf("prepared output of an Iceberg table cannot be read: %w", err)
+			return nil, connector.Fatalf("prepared output of an Iceberg table cannot be read: %w", err)
 		}
 		if p.V != pendingVersion {
-			return nil, fatalf("prepared output of an Iceberg table has version %d, and this program knows version %d; use a newer one", p.V, pendingVersion)
+			return nil, connector.Fatalf("prepared output of an Iceberg table has version %d, and this program knows version %d; use a newer one", p.V, pendingVersion)
 		}
 		for _, st := range p.Steps {
 			if slices.Contains(st.Files, nil) {
-				return nil, fatalf("prepared output of an Iceberg table is damaged: a file of %s is missing", p.ID)
+				return nil, connector.Fatalf("prepared output of an Iceberg table is damaged: a file of %s is missing", p.ID)
 			}
 		}
 		out[i] = p
@@ -213,7 +213,7 @@ func news(ctx context.Context, t *table.Table, ps []*pending) ([]*pending, error
 	base := map[int64]bool{} // back to which snapshots to look
 	for _, p := range ps {
 		if id := t.Metadata().TableUUID().String(); p.Table != id {
-			return nil, fatalf("prepared output is for the table with the UUID %s, and the one of this name is now another (%s), so that it cannot be committed; "+
+			return nil, connector.Fatalf("prepared output is for the table with the UUID %s, and the one of this name is now another (%s), so that it cannot be committed; "+
 				"bring the older table back, or start the job afresh", p.Table, id)
 		}
 		left[p.ID] = p
@@ -313,7 +313,7 @@ func search(ctx context.Context, t *table.Table, left map[string]*pending) error
 		}
 		f, err := files.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fatalf("the snapshots since checkpoint output %s was written have expired, and its file %s is gone: it was committed and rewritten since, or removed; "+
+			return connector.Fatalf("the snapshots since checkpoint output %s was written have expired, and its file %s is gone: it was committed and rewritten since, or removed; "+
 				"if it is in the table, start from a newer checkpoint", id, path)
 		}
 		if err != nil {
@@ -343,11 +343,11 @@ func (s *sink) stage(ctx context.Context, t *table.Table, tx *table.Transaction,
 		for _, f := range st {
 			spec := t.Metadata().PartitionSpecByID(f.p.Spec)
 			if spec == nil {
-				return fatalf("prepared output is partitioned as spec %d says, which the table does not have any more", f.p.Spec)
+				return connector.Fatalf("prepared output is partitioned as spec %d says, which the table does not have any more", f.p.Spec)
 			}
 			df, err := f.dataFile(*spec, t.Schema(), f.p.Keys)
 			if err != nil {
-				return fatal(err)
+				return connector.AsFatal(err)
 			}
 			if f.Deletes {
 				deletes = append(deletes, df)

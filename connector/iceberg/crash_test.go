@@ -97,7 +97,7 @@ func TestAway(t *testing.T) {
 	for _, x := range []struct {
 		err   error
 		fatal bool
-	}{{errors.New("connection refused"), false}, {fatalf("wrong password"), true}} {
+	}{{errors.New("connection refused"), false}, {connector.Fatalf("wrong password"), true}} {
 		def := r.table("t", twoColumns, nil, "sink.max-retry-timeout", "200 ms")
 		s := r.sink(def, types.InsertOnly)
 		w, c := r.writer(s), r.committer(s)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"time"
 
 	"github.com/apache/iceberg-go"
@@ -51,9 +50,6 @@ func classOf(err error) class {
 
 // Limits of patience.
 const (
-	// openWithin is how long a catalog that is away at the start is waited for: a wrong address should be
-	// told soon, and a job that starts again has its own patience.
-	openWithin = 2 * time.Second
 	// requestTimeout bounds a request to the catalog that loads or makes a table.
 	requestTimeout = time.Minute
 	// mostOvertaken is how often in a row a commit may be overtaken.
@@ -62,14 +58,13 @@ const (
 
 // patience decides how often, and after which wait, something is tried again.
 type patience struct {
-	within    time.Duration // how long what is away is waited for
-	since     time.Time     // when it went away
-	failed    int           // in a row
+	connector.Patience
+	failed    int // since a commit was overtaken
 	overtaken int
 }
 
 func (s *sink) patience() *patience {
-	return &patience{within: s.cfg.Options.Duration("sink.max-retry-timeout")}
+	return &patience{Patience: connector.Patience{Within: s.cfg.Options.Duration("sink.max-retry-timeout")}}
 }
 
 // again waits and returns nil when what failed with err may be tried again, else the error to give up
@@ -78,43 +73,26 @@ func (p *patience) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
+	var wait time.Duration
 	switch classOf(err) {
 	case hopeless:
-		return fatal(err)
+		return connector.AsFatal(err)
 	case overtake:
-		p.since, p.failed = time.Time{}, 0
+		p.failed = 0
+		p.Worked()
 		if p.overtaken++; p.overtaken > mostOvertaken {
 			return fmt.Errorf("other writers were faster %d times: %w", p.overtaken, err)
 		}
-		return pause(ctx, err, 10*time.Millisecond<<min(p.overtaken, 7))
+		wait = 10 * time.Millisecond << min(p.overtaken, 7)
+	default:
+		if gone, over := p.Away(); over {
+			return fmt.Errorf("the catalog or the store cannot be used since %s: %w", gone, err)
+		}
+		p.failed++
+		wait = 50 * time.Millisecond << min(p.failed, 7)
 	}
-	if p.since.IsZero() {
-		p.since = time.Now()
-	}
-	if gone := time.Since(p.since); gone >= p.within {
-		return fmt.Errorf("the catalog or the store cannot be used since %s: %w", gone.Round(time.Second), err)
-	}
-	p.failed++
-	return pause(ctx, err, 50*time.Millisecond<<min(p.failed, 7))
-}
-
-// pause waits for half of wait to wait; it returns err when ctx ends.
-func pause(ctx context.Context, err error, wait time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return err
-	case <-time.After(wait/2 + rand.N(wait/2+1)):
-		return nil
-	}
-}
-
-// fatal marks err, once.
-func fatal(err error) error {
-	var f *connector.Fatal
-	if err == nil || errors.As(err, &f) {
+	if !connector.Pause(ctx, wait) {
 		return err
 	}
-	return &connector.Fatal{Err: err}
+	return nil
 }
-
-func fatalf(format string, args ...any) error { return fatal(fmt.Errorf(format, args...)) }

@@ -273,7 +273,7 @@ func (s *sink) described(ctx context.Context) (*target, error) {
 		return s.target, nil
 	}
 	p := s.patience()
-	p.within = min(p.within, openWithin)
+	p.Within = min(p.Within, connector.OpenWithin)
 	for {
 		err := s.describe(ctx)
 		if err == nil {
@@ -297,7 +297,7 @@ func (s *sink) describe(ctx context.Context) error {
 	t, err := cat.load(ctx, ident)
 	if errors.Is(err, catalog.ErrNoSuchTable) || errors.Is(err, catalog.ErrNoSuchNamespace) {
 		if !s.cfg.Options.Bool("sink.create-table") {
-			return fatalf("it does not exist; create it, or leave out 'sink.create-table' = 'false'")
+			return connector.Fatalf("it does not exist; create it, or leave out 'sink.create-table' = 'false'")
 		}
 		if err = s.create(ctx, cat, ident); err == nil {
 			t, err = cat.load(ctx, ident)
@@ -315,13 +315,13 @@ func (s *sink) create(ctx context.Context, cat catalogue, ident table.Identifier
 	o := s.cfg.Options
 	schema, err := newSchema(s.cfg.Table.Columns, s.cfg.Table.PrimaryKey)
 	if err != nil {
-		return fatal(err)
+		return connector.AsFatal(err)
 	}
 	var by []iceberg.PartitionField
 	for i, k := range s.cfg.Table.PartitionKeys {
 		f, ok := schema.FindFieldByName(k)
 		if !ok {
-			return fatalf("partition column '%s' is not a column of the table", k)
+			return connector.Fatalf("partition column '%s' is not a column of the table", k)
 		}
 		by = append(by, iceberg.PartitionField{SourceIDs: []int{f.ID}, FieldID: 1000 + i, Name: k, Transform: iceberg.IdentityTransform{}})
 	}

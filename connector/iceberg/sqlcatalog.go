@@ -12,6 +12,8 @@ import (
 	"github.com/apache/iceberg-go/catalog"
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // sqlCatalog is a catalog in two tables of a database, with the layout that Java's and Python's programs
@@ -155,7 +157,7 @@ func (c *sqlCatalog) write(ctx context.Context, meta table.Metadata, number int)
 	}
 	w, ok := fs.(iceio.WriteFileIO)
 	if !ok {
-		return "", fatalf("files cannot be written at %s", location)
+		return "", connector.Fatalf("files cannot be written at %s", location)
 	}
 	return location, w.WriteFile(location, text)
 }

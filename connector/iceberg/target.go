@@ -53,7 +53,7 @@ func (p *place) renew(ctx context.Context, t *table.Table) error {
 	}
 	w, ok := fs.(iceio.WriteFileIO)
 	if !ok {
-		return fatalf("files cannot be written at %s", t.Location())
+		return connector.Fatalf("files cannot be written at %s", t.Location())
 	}
 	p.now.Store(&w)
 	return nil
@@ -97,7 +97,7 @@ func (p properties) parquetOptions() ([]parquet.WriterProperty, error) {
 	name := strings.ToLower(p.get("compression-codec", p.get("write.parquet.compression-codec", "zstd")))
 	codec, ok := codecs[name]
 	if !ok {
-		return nil, fatalf("the compression '%s' of Parquet is not known; write one of uncompressed, snappy, gzip, zstd, brotli, lz4", name)
+		return nil, connector.Fatalf("the compression '%s' of Parquet is not known; write one of uncompressed, snappy, gzip, zstd, brotli, lz4", name)
 	}
 	out := []parquet.WriterProperty{
 		parquet.WithCompression(codec), parquet.WithStoreDecimalAsInteger(true), parquet.WithCreatedBy("tidemark"),
@@ -108,7 +108,7 @@ func (p properties) parquetOptions() ([]parquet.WriterProperty, error) {
 	if level := p.get("compression-level", p.get("write.parquet.compression-level", "")); level != "" {
 		n, err := strconv.Atoi(level)
 		if err != nil {
-			return nil, fatalf("the compression level of Parquet is '%s'; write a number", level)
+			return nil, connector.Fatalf("the compression level of Parquet is '%s'; write a number", level)
 		}
 		out = append(out, parquet.WithCompressionLevel(n))
 	}
@@ -148,22 +148,22 @@ func fit(ctx context.Context, t *table.Table, c *connector.SinkConfig) (*target,
 		out.base = s.SnapshotID
 	}
 	if out.version > 2 {
-		return nil, fatalf("its format version %d is not supported yet; write into a table of version 2", out.version)
+		return nil, connector.Fatalf("its format version %d is not supported yet; write into a table of version 2", out.version)
 	}
 	var err error
 	if out.at, err = matchFields(c.Schema.Fields, t.Schema().Fields()); err != nil {
-		return nil, fatal(err)
+		return nil, connector.AsFatal(err)
 	}
 	if f := strings.ToLower(out.props.get("write-format", out.props.get("write.format.default", "parquet"))); f != "parquet" {
-		return nil, fatalf("files of format '%s' are not supported yet; set 'write.format.default' = 'parquet'", f)
+		return nil, connector.Fatalf("files of format '%s' are not supported yet; set 'write.format.default' = 'parquet'", f)
 	}
 	if keyed(c) {
 		if err := out.fitKey(t, c); err != nil {
-			return nil, fatal(err)
+			return nil, connector.AsFatal(err)
 		}
 	}
 	if _, err := newPartitioner(out.spec, out.schema, out.columns, out.at); err != nil {
-		return nil, fatal(err)
+		return nil, connector.AsFatal(err)
 	}
 	out.files = &place{}
 	return out, out.files.renew(ctx, t)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -207,10 +206,8 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 			return fmt.Errorf("topic '%s': %w", c.s.topic, err)
 		}
 		wait := min(100*time.Millisecond<<try, 5*time.Second)
-		select {
-		case <-ctx.Done():
+		if !connector.Pause(ctx, wait) {
 			return err
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
 		}
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -31,7 +29,7 @@ const (
 func classOf(err error) class {
 	var pe *pgconn.PgError
 	var fatal *connector.Fatal
-	var unread *unread
+	var unread *connector.UnreadError
 	switch {
 	case errors.As(err, &fatal), errors.Is(err, errSegment):
 		return hopeless
@@ -99,16 +97,7 @@ func explain(err error) error {
 }
 
 // patience decides how often, and after which wait, something is tried again.
-type patience struct {
-	tries  int           // of failures that pass
-	within time.Duration // how long an absent server is waited for
-	failed int           // in a row
-	passed int           // failures that pass, in a row
-	since  time.Time     // when the server went away
-}
-
-// worked says that something went well, so that counting begins anew.
-func (p *patience) worked() { p.failed, p.passed, p.since = 0, 0, time.Time{} }
+type patience struct{ connector.Patience }
 
 // again waits and returns nil when what failed with err may be tried again, else the error to give up
 // with.
@@ -118,38 +107,20 @@ func (p *patience) again(ctx context.Context, err error) error {
 	}
 	switch classOf(err) {
 	case away:
-		if p.since.IsZero() {
-			p.since = time.Now()
-		}
-		if gone := time.Since(p.since); gone >= p.within {
-			return fmt.Errorf("the database cannot be used since %s: %w", gone.Round(time.Second), explain(err))
+		if gone, over := p.Away(); over {
+			return fmt.Errorf("the database cannot be used since %s: %w", gone, explain(err))
 		}
 	case passing:
-		if p.passed++; p.passed > p.tries {
+		if p.Passing() {
 			return explain(err)
 		}
 	case hopeless, stale:
-		return fatal(explain(err))
+		return connector.AsFatal(explain(err))
 	default:
 		return explain(err)
 	}
-	wait := min(50*time.Millisecond<<min(p.failed, 10), 5*time.Second)
-	p.failed++
-	select {
-	case <-ctx.Done():
-		return err
-	case <-time.After(wait/2 + rand.N(wait/2+1)):
-		return nil
-	}
-}
-
-// fatal marks err, once.
-func fatal(err error) error {
-	var f *connector.Fatal
-	if errors.As(err, &f) {
+	if !p.Pause(ctx) {
 		return err
 	}
-	return &connector.Fatal{Err: err}
+	return nil
 }
-
-func fatalf(format string, args ...any) error { return fatal(fmt.Errorf(format, args...)) }

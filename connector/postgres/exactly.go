@@ -167,7 +167,7 @@ func (t *transaction) try(ctx context.Context) error {
 func (t *transaction) segment(ctx context.Context, sealed connector.Committable, table *table, now *tuples) error {
 	file, err := t.c.s.cfg.Segments.Open(ctx, sealed)
 	if err != nil {
-		return &unread{err}
+		return &connector.UnreadError{Err: err}
 	}
 	defer file.Close()
 	r, err := readSegment(file)
@@ -254,7 +254,7 @@ func (c *committer) makeProgress(ctx context.Context, schema string) error {
 	}
 	parts, err := splitName(c.s.cfg.Options.Get("sink.progress-table"))
 	if err != nil {
-		return fatal(err)
+		return connector.AsFatal(err)
 	}
 	name := quote(parts[len(parts)-1].name)
 	if len(parts) == 2 {

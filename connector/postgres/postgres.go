@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -127,12 +126,8 @@ func (s *sink) Delivery() (connector.Delivery, string) {
 }
 
 func (s *sink) patience() *patience {
-	return &patience{tries: int(s.cfg.Options.Int("sink.max-retries")), within: s.cfg.Options.Duration("connection.max-retry-timeout")}
+	return &patience{connector.Patience{Tries: int(s.cfg.Options.Int("sink.max-retries")), Within: s.cfg.Options.Duration("connection.max-retry-timeout")}}
 }
-
-// openWithin is how long a database that is away at the start is waited for: a wrong address should
-// be told soon, and a job that starts again has its own patience.
-const openWithin = 2 * time.Second
 
 // described looks at the table, once, and says how to write it.
 func (s *sink) described(ctx context.Context) (*table, *tuples, error) {
@@ -144,7 +139,7 @@ func (s *sink) described(ctx context.Context) (*table, *tuples, error) {
 	se := &session{config: s.config}
 	defer se.drop()
 	p := s.patience()
-	p.within = min(p.within, openWithin)
+	p.Within = min(p.Within, connector.OpenWithin)
 	for {
 		err := s.describe(ctx, se)
 		if err == nil {

@@ -424,13 +424,13 @@ func TestErrors(t *testing.T) {
 	if classOf(io.ErrUnexpectedEOF) != away || classOf(context.Canceled) != broken {
 		t.Error("errors without SQLSTATE")
 	}
-	p := &patience{tries: 2, within: time.Nanosecond}
+	p := &patience{connector.Patience{Tries: 2, Within: time.Nanosecond}}
 	for n := range 3 {
 		if err := p.again(t.Context(), state("40P01")); (err == nil) != (n < 2) {
 			t.Errorf("try %d: %v", n, err)
 		}
 	}
-	p.worked()
+	p.Worked()
 	must(t, p.again(t.Context(), state("40P01")))
 	p.again(t.Context(), state("57P03"))
 	if err := p.again(t.Context(), state("57P03")); err == nil || !strings.Contains(err.Error(), "cannot be used since") {

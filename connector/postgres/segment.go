@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // A segment is the output of an epoch of one subtask:
@@ -76,39 +78,11 @@ type segmentReader struct {
 	fields [][]byte
 }
 
-// unread is an error of the place where segments lie; they may be whole.
-type unread struct{ err error }
-
-func (u *unread) Error() string { return "read sealed rows: " + u.err.Error() }
-func (u *unread) Unwrap() error { return u.err }
-
-// source tells errors of reading from those of what is read.
-type source struct{ r io.Reader }
-
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && err != io.EOF {
-		err = &unread{err}
-	}
-	return n, err
-}
-
-func damaged(err error) error {
-	var u *unread
-	if err == nil || errors.As(err, &u) {
-		return err
-	}
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%w: %w", errSegment, err)
-}
-
 // readSegment reads the header.
 func readSegment(r io.Reader) (*segmentReader, error) {
-	s := &segmentReader{r: bufio.NewReaderSize(source{r}, 1<<16)}
+	s := &segmentReader{r: connector.NewSegmentReader(r)}
 	if err := s.header(); err != nil {
-		return nil, damaged(err)
+		return nil, connector.Damaged(errSegment, err)
 	}
 	return s, nil
 }
@@ -183,10 +157,10 @@ func (s *segmentReader) read(dst *rows, most, mostBytes int) error {
 			if err == io.EOF {
 				return err
 			}
-			return damaged(err)
+			return connector.Damaged(errSegment, err)
 		}
 		if err := s.row(dst); err != nil {
-			return damaged(err)
+			return connector.Damaged(errSegment, err)
 		}
 	}
 	return nil
@@ -202,17 +176,10 @@ func (s *segmentReader) row(dst *rows) error {
 		return fmt.Errorf("a row of %d bytes and kind %d", n, head[4])
 	}
 	from := len(dst.buf)
-	// In steps, so that a damaged length meets the end of the bytes and not the end of memory.
-	for left := int(n) - 1; left > 0; {
-		step := min(left, 1<<20)
-		at := len(dst.buf)
-		dst.buf = append(dst.buf, make([]byte, step)...)
-		if _, err := io.ReadFull(s.r, dst.buf[at:]); err != nil {
-			return err
-		}
-		left -= step
-	}
 	var err error
+	if dst.buf, err = connector.AppendRead(dst.buf, s.r, int(n)-1); err != nil {
+		return err
+	}
 	if s.fields, err = s.split(s.fields, dst.buf[from:]); err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ WHERE i.indrelid = $1::text::oid AND i.indisunique AND i.indimmediate AND i.indi
 func (s *session) look(ctx context.Context, name string) (*table, error) {
 	names, err := candidates(name)
 	if err != nil {
-		return nil, fatal(err)
+		return nil, connector.AsFatal(err)
 	}
 	for _, n := range names {
 		found, err := s.query(ctx, tableSQL, n)
@@ -73,7 +73,7 @@ func (s *session) look(ctx context.Context, name string) (*table, error) {
 			return s.lookAt(ctx, found[0])
 		}
 	}
-	return nil, fatalf("table '%s' does not exist in database '%s'; create it there, or write its schema in front ('table-name' = 'schema.table')",
+	return nil, connector.Fatalf("table '%s' does not exist in database '%s'; create it there, or write its schema in front ('table-name' = 'schema.table')",
 		name, s.config.Database)
 }
 
@@ -81,7 +81,7 @@ func (s *session) lookAt(ctx context.Context, found []string) (*table, error) {
 	oid, kind := found[0], found[3]
 	t := &table{schema: found[1], name: quote(found[1]) + "." + quote(found[2]), copy: kind != "v" && found[4] != "t"}
 	if !strings.Contains("rpfv", kind) {
-		return nil, fatalf("%s is no table that can be written", t.name)
+		return nil, connector.Fatalf("%s is no table that can be written", t.name)
 	}
 	cols, err := s.query(ctx, columnSQL, oid)
 	if err != nil {
@@ -159,7 +159,7 @@ func (t *table) fit(def *connector.Table, schema types.Schema) (*tuples, error) 
 			"add one there, or leave out the key here to append rows", strings.Join(def.PrimaryKey, ", ")))
 	}
 	if len(errs) > 0 {
-		return nil, fatalf("table %s: %s", t.name, strings.Join(errs, "; "))
+		return nil, connector.Fatalf("table %s: %s", t.name, strings.Join(errs, "; "))
 	}
 	return out, nil
 }

@@ -178,14 +178,14 @@ func (s *sender) run() {
 
 // send sends r chunk by chunk and tries again what fails for a time.
 func (s *sender) send(ctx context.Context, r *rows) error {
-	s.patience.worked()
+	s.patience.Worked()
 	fresh := false
 	for lo := 0; lo < r.len(); {
 		hi := r.chunk(lo, chunkRows, chunkBytes)
 		err := s.chunk(ctx, r, lo, hi)
 		if err == nil {
 			lo = hi
-			s.patience.worked()
+			s.patience.Worked()
 			continue
 		}
 		s.drop()
@@ -272,7 +272,7 @@ func (r *refusals) tell(bad func(format.BadRecord) error) error {
 		}
 		err := bad(format.BadRecord{Bytes: f.text, Err: fmt.Errorf("%w: %w", connector.ErrRefused, explain(f.err))})
 		if err != nil {
-			return fatal(err)
+			return connector.AsFatal(err)
 		}
 		if r.told == nil {
 			r.told = map[int]bool{}

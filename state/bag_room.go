@@ -80,15 +80,8 @@ func (s *bagSpill) relieve(b *Budget, used int64) {
 			short = max(short, reserve-t.room)
 		}
 	}
-	if s.live+s.free > 0 && t.count > 0 {
-		// Long strings are to have room, too.
-		outside := s.live + s.free
-		room := min(max(2*s.grows, outside/32), outside/4+1)
-		if lack := room - s.free; lack > room/2 {
-			each := max(s.live/int64(t.count), 1)
-			short = max(short, int(min(lack/each, int64(t.count/4)))+1)
-		}
-	}
+	// Long strings are to have room, too.
+	short = max(short, outsideShort(s.live, s.free, s.grows, t.count))
 	if short > reserve/2 || short > t.count/64 {
 		s.evict(short)
 	}
@@ -101,25 +94,9 @@ func (s *bagSpill) evict(n int) {
 		s.stuck = true // nothing has changed since there was too little
 		return
 	}
-	var clean [epochs]bool
-	for p := range clean {
-		clean[p] = s.s.frozen(uint64(p)) <= done
-	}
+	clean := s.s.clean(done)
 	t, out := s.b.Keys, 0
-	// Twice around: the first time may only clear bits.
-	total := 2 * (t.count + t.freed)
-	c := Cursor{at: uint64(s.hand)}
-	var buf [256]uint32
-	for total > 0 && out < n {
-		ids := t.Scan(&c, buf[:])
-		if len(ids) == 0 {
-			if t.count == 0 {
-				break
-			}
-			c = Cursor{}
-			continue
-		}
-		total -= len(ids)
+	t.around(&s.hand, func() bool { return out < n }, func(ids []uint32) {
 		for _, key := range ids {
 			if p := head(t, key); *p&flagUsed != 0 {
 				*p &^= flagUsed
@@ -127,8 +104,7 @@ func (s *bagSpill) evict(n int) {
 			}
 			out += s.out(key, max(n-out, wholeKey), &clean)
 		}
-	}
-	s.hand = uint32(c.at)
+	})
 	s.tried = 0
 	if out < n {
 		s.tried, s.stuck = done, true

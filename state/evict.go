@@ -130,16 +130,54 @@ func (sp *spilled) relieve(used int64) {
 		short = max(short, reserve-t.room)
 	}
 	// What records keep outside of themselves is to have room for what a batch adds, too.
-	if outside := sp.live + sp.free; outside > 0 && t.count > 0 {
-		room := min(max(2*sp.grows, outside/32), outside/4+1)
-		if lack := room - sp.free; lack > room/2 {
-			each := max(sp.live/int64(t.count), 1)
-			short = max(short, int(min(lack/each, int64(t.count/4)))+1)
-		}
-	}
+	short = max(short, outsideShort(sp.live, sp.free, sp.grows, t.count))
 	if short > reserve/2 || short > t.count/64 {
 		sp.evict(short)
 	}
+}
+
+// outsideShort is how many of count records have to go, so that what a batch adds outside of records has
+// room beside the live bytes there: free is left of that, grows what a batch took lately.
+func outsideShort(live, free, grows int64, count int) int {
+	outside := live + free
+	if outside <= 0 || count == 0 {
+		return 0
+	}
+	room := min(max(2*grows, outside/32), outside/4+1)
+	lack := room - free
+	if lack <= room/2 {
+		return 0
+	}
+	return int(min(lack/max(live/int64(count), 1), int64(count/4))) + 1
+}
+
+// clean tells the epochs, by their bits, of which the store has the changes of all freezes up to done.
+func (s *Spill) clean(done uint64) (clean [epochs]bool) {
+	for p := range clean {
+		clean[p] = s.frozen(uint64(p)) <= done
+	}
+	return clean
+}
+
+// around gives the records from hand on to visit, some at a time and at most twice around the table, while
+// more says so. The first time may only clear bits.
+func (t *Table) around(hand *uint32, more func() bool, visit func(ids []uint32)) {
+	total := 2 * (t.count + t.freed)
+	c := Cursor{at: uint64(*hand)}
+	var buf [256]uint32
+	for total > 0 && more() {
+		ids := t.Scan(&c, buf[:])
+		if len(ids) == 0 {
+			if t.count == 0 {
+				break
+			}
+			c = Cursor{}
+			continue
+		}
+		total -= len(ids)
+		visit(ids)
+	}
+	*hand = uint32(c.at)
 }
 
 // evict lets up to n records go that the store has, those first that have not changed since the
@@ -171,25 +209,8 @@ func (sp *spilled) evict(n int) int {
 
 // round is evict without a second try; pins is how many had to stay that could have gone otherwise.
 func (sp *spilled) round(n int, done uint64) (out, pins int) {
-	t := sp.t
-	var clean [epochs]bool
-	for p := range clean {
-		clean[p] = sp.s.frozen(uint64(p)) <= done
-	}
-	// Twice around: the first time may only clear bits.
-	total := 2 * (t.count + t.freed)
-	c := Cursor{at: uint64(sp.hand)}
-	var buf [256]uint32
-	for total > 0 && out < n {
-		ids := t.Scan(&c, buf[:])
-		if len(ids) == 0 {
-			if t.count == 0 {
-				break
-			}
-			c = Cursor{}
-			continue
-		}
-		total -= len(ids)
+	t, clean := sp.t, sp.s.clean(done)
+	t.around(&sp.hand, func() bool { return out < n }, func(ids []uint32) {
 		for _, rec := range ids {
 			p := &t.Chunks[rec>>ChunkBits][rec&ChunkMask]
 			w := *p
@@ -207,8 +228,7 @@ func (sp *spilled) round(n int, done uint64) (out, pins int) {
 			sp.out(rec)
 			out++
 		}
-	}
-	sp.hand = uint32(c.at)
+	})
 	return out, pins
 }
 

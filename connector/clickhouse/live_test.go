@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 				connectortest.TestSink(t, connectortest.SinkCase{Rows: rows, New: func(t testing.TB) connectortest.Target {
 					r := live(t)
 					r.exec("CREATE TABLE DB.kv (id Int64, v Nullable(String)) ENGINE = MergeTree ORDER BY id" + keeps)
-					m := &inMemory{}
+					m := &connectortest.Segments{}
 					return connectortest.Target{Table: r.table(def{name: "kv", cols: pair, native: native, options: map[string]string{"sink.delivery-guarantee": g}}),
 						Visible: func() []string { return r.rows("SELECT * FROM DB.kv ORDER BY id") },
 						Config:  func(c *connector.SinkConfig) { c.Segments, c.Job, c.Node = m, "job", "sink" }}
@@ -105,7 +105,7 @@ func TestPartitions(t *testing.T) {
 	cs := r.seal(s, pair, pairs(0, 350)...)
 	for range 2 { // the second time from another process, whose tokens are known
 		s := r.open(def{name: "kv", cols: pair, options: map[string]string{"sink.delivery-guarantee": "exactly-once", "sink.progress-table": ""}})
-		s.(*sink).cfg.Segments = &inMemory{}
+		s.(*sink).cfg.Segments = &connectortest.Segments{}
 		must(t, r.committer(s).Commit(t.Context(), id("l", 1), cs))
 	}
 	r.expect("rows", "SELECT count(), uniqExact(id) FROM DB.kv", "350\t350")
@@ -274,7 +274,7 @@ func TestFatal(t *testing.T) {
 
 // TestChangelog writes updates and deletions into the engines for them.
 func TestChangelog(t *testing.T) {
-	upd := func(k types.RowKind, values ...types.Value) row { return row{k, values} }
+	upd := func(k types.RowKind, values ...types.Value) row { return row{Kind: k, Values: values} }
 	for _, g := range []string{"at-least-once", "exactly-once"} {
 		t.Run(g, func(t *testing.T) {
 			r := live(t)

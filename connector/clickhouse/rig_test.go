@@ -2,8 +2,6 @@ package clickhouse
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,16 +12,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/test/peers/peers"
 	"github.com/tidemark-stream/tidemark/types"
-	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // The tests that need a real ClickHouse take the one that TIDEMARK_CLICKHOUSE (http://host:port of one
@@ -154,7 +151,7 @@ func (r *rig) config(d def) connector.SinkConfig {
 	f := connector.Lookup(t.Connector)
 	o := option.Of(t.Options, f.Options, connector.CommonOptions)
 	return connector.SinkConfig{Table: t, Options: o, Schema: t.Schema(), Mode: f.SinkChangelog(t, o), Stderr: &r.warn,
-		Segments: &inMemory{}, Job: "job", Node: d.name, Bad: func(b format.BadRecord) error {
+		Segments: &connectortest.Segments{}, Job: "job", Node: d.name, Bad: func(b format.BadRecord) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if !errors.Is(b.Err, connector.ErrRefused) {
@@ -197,26 +194,17 @@ func (r *rig) committer(s connector.Sink) connector.Committer {
 	return c
 }
 
-// row is a row of a batch: kind and values.
-type row struct {
-	kind   types.RowKind
-	values []types.Value
-}
+// Short names of what all tests of sinks have.
+var (
+	dec   = connectortest.Decimal
+	ts    = connectortest.Timestamp
+	day   = connectortest.Date
+	put   = connectortest.Insert
+	del   = connectortest.Delete
+	batch = connectortest.Batch
+)
 
-func put(values ...types.Value) row { return row{types.Insert, values} }
-func del(values ...types.Value) row { return row{types.Delete, values} }
-
-func batch(cols []types.Field, rows ...row) *vec.Batch {
-	b := vec.NewBatch(types.Schema{Fields: cols})
-	for _, r := range rows {
-		for k, v := range r.values {
-			b.Cols[k].AppendValue(v)
-		}
-		b.Kinds = append(b.Kinds, r.kind)
-		b.N++
-	}
-	return b
-}
+type row = connectortest.Change
 
 // seal writes rows as one epoch.
 func (r *rig) seal(s connector.Sink, cols []types.Field, rows ...row) []connector.Committable {
@@ -242,22 +230,3 @@ func (r *rig) write(s connector.Sink, checkpoint int64, cols []types.Field, rows
 func id(lineage string, n int64) connector.CommitID {
 	return connector.CommitID{Lineage: lineage, Checkpoint: n}
 }
-
-// inMemory holds segments. Each committable is another one, also of the same bytes.
-type inMemory struct{ serial atomic.Uint64 }
-
-func (m *inMemory) Create() (connector.SegmentWriter, error) {
-	w := &inMemoryWriter{}
-	w.Write(binary.BigEndian.AppendUint64(nil, m.serial.Add(1)))
-	return w, nil
-}
-
-func (m *inMemory) Open(_ context.Context, c connector.Committable) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(c[8:])), nil
-}
-
-type inMemoryWriter struct{ bytes.Buffer }
-
-func (w *inMemoryWriter) Size() int64                          { return int64(w.Len() - 8) }
-func (w *inMemoryWriter) Seal() (connector.Committable, error) { return bytes.Clone(w.Bytes()), nil }
-func (w *inMemoryWriter) Discard() error                       { return nil }

@@ -17,6 +17,7 @@ import (
 	"github.com/ClickHouse/ch-go/proto"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -26,7 +27,7 @@ import (
 func TestTokens(t *testing.T) {
 	f := newFake(t)
 	r := f.rig()
-	m := &inMemory{}
+	m := &connectortest.Segments{}
 	s, c := r.process(once("sink.buffer-flush.max-rows", "10", "username", "app"), m)
 	f.set(only("FORMAT Native", 2, fault{cut: true, after: true}))
 	must(t, c.Commit(t.Context(), id("l", 7), r.seal(s, pair, pairs(0, 25)...)))
@@ -50,7 +51,7 @@ func TestKnown(t *testing.T) {
 	f := newFake(t)
 	f.window = 1
 	r := f.rig()
-	m := &inMemory{}
+	m := &connectortest.Segments{}
 	d := once("sink.buffer-flush.max-rows", "10")
 	s, c := r.process(d, m)
 	one, two := r.seal(s, pair, pairs(0, 30)...), r.seal(s, pair, pairs(30, 5)...)
@@ -74,7 +75,7 @@ func TestCrashes(t *testing.T) {
 		f.window = 4 + rng.IntN(20)
 		f.full = fmt.Sprintf("MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = %d", f.window)
 		r := f.rig()
-		m := &inMemory{}
+		m := &connectortest.Segments{}
 		d := once("sink.buffer-flush.max-rows", "10", "connection.max-retry-timeout", "0 s")
 		if n%4 == 0 {
 			d.options["sink.progress-table"] = "" // then the tokens of a commit must do
@@ -264,7 +265,7 @@ func TestHosts(t *testing.T) {
 	f.engine, f.full = "ReplicatedMergeTree", "ReplicatedMergeTree('/t', 'r') ORDER BY id"
 	r := f.rig()
 	r.url = "http://" + dead(t) + "," + strings.TrimPrefix(f.server.URL, "http://")
-	s, c := r.process(once(), &inMemory{})
+	s, c := r.process(once(), &connectortest.Segments{})
 	must(t, c.Commit(t.Context(), id("l", 1), r.seal(s, pair, pairs(0, 20)...)))
 	f.has(texts(0, 20))
 	if _, words := s.Delivery(); !strings.Contains(words, "into ReplicatedMergeTree, which knows the tokens of the last 10000 parts for 1 h") {
@@ -446,7 +447,7 @@ func TestAddress(t *testing.T) {
 func TestSegmentDamaged(t *testing.T) {
 	f := newFake(t)
 	r := f.rig()
-	m := &inMemory{}
+	m := &connectortest.Segments{}
 	s, c := r.process(once("sink.buffer-flush.max-rows", "10"), m)
 	cs := r.seal(s, pair, pairs(0, 20)...)
 	for _, cut := range []int{9, 15, len(cs[0]) - 1} {

@@ -17,30 +17,6 @@ type typeCase struct {
 	text   []string
 }
 
-func dec(s string, p, scale int) types.Value {
-	v, ok := types.ParseDecimal([]byte(s), p, scale)
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return v
-}
-
-func ts(s string) types.Value {
-	ms, nanos, ok := types.ParseTimestamp([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return types.TS(ms, nanos)
-}
-
-func day(s string) types.Value {
-	d, ok := types.ParseDate([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return int64(d)
-}
-
 func list(vs ...types.Value) types.Value { return vs }
 
 func part(name string, t types.Type) types.Field { return types.Field{Name: name, Type: t} }
@@ -148,7 +124,7 @@ func TestAllTypes(t *testing.T) {
 				ddl += ", " + name + " " + c.ch
 				sel += ", " + name
 				for i := range rows {
-					rows[i].values = append(rows[i].values, c.values[i])
+					rows[i].Values = append(rows[i].Values, c.values[i])
 					want[i] += "\t" + c.text[i]
 				}
 			}

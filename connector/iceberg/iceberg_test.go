@@ -129,10 +129,10 @@ func TestUpsert(t *testing.T) {
 			s := r.sink(def, types.Upsert)
 			w, c := r.writer(s), r.committer(s)
 			r.put(w, def, ins(int64(1), "a"), ins(int64(2), "b"), ins(int64(1), "a2"), ins(int64(3), "c"))
-			r.put(w, def, del(int64(3), nil), row{types.UpdateAfter, []types.Value{int64(2), "b2"}})
+			r.put(w, def, del(int64(3), nil), row{Kind: types.UpdateAfter, Values: []types.Value{int64(2), "b2"}})
 			r.commit(c, 1, r.prepare(w))
 			sameRows(t, "first", r.rows(def), "1 | a2", "2 | b2")
-			r.put(w, def, row{types.UpdateAfter, []types.Value{int64(1), "a3"}}, del(int64(2), nil), ins(int64(4), nil), row{types.UpdateBefore, []types.Value{int64(7), "x"}})
+			r.put(w, def, row{Kind: types.UpdateAfter, Values: []types.Value{int64(1), "a3"}}, del(int64(2), nil), ins(int64(4), nil), row{Kind: types.UpdateBefore, Values: []types.Value{int64(7), "x"}})
 			r.commit(c, 2, r.prepare(w))
 			sameRows(t, "second", r.rows(def), "1 | a3", "4 | NULL")
 			r.put(w, def, del(int64(1), nil), del(int64(4), nil))
@@ -152,8 +152,8 @@ func TestRetract(t *testing.T) {
 	def := r.table("t", twoColumns, []string{"id"})
 	s := r.sink(def, types.Retract)
 	w, c := r.writer(s), r.committer(s)
-	ub := func(v ...types.Value) row { return row{types.UpdateBefore, v} }
-	ua := func(v ...types.Value) row { return row{types.UpdateAfter, v} }
+	ub := func(v ...types.Value) row { return row{Kind: types.UpdateBefore, Values: v} }
+	ua := func(v ...types.Value) row { return row{Kind: types.UpdateAfter, Values: v} }
 	r.put(w, def, ins(int64(1), "a"), ub(int64(1), "a"), ua(int64(1), "a2"), ins(int64(2), "b"), ins(int64(3), "c"), del(int64(3), "c"))
 	r.commit(c, 1, r.prepare(w))
 	sameRows(t, "first", r.rows(def), "1 | a2", "2 | b")

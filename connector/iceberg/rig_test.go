@@ -13,10 +13,10 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
-	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // rig is a SQL catalog in a file and a warehouse in a folder.
@@ -84,26 +84,20 @@ func (r *rig) committer(s *sink) connector.Committer {
 	return c
 }
 
-// row is a row of a batch.
-type row struct {
-	kind   types.RowKind
-	values []types.Value
-}
+// Short names of what all tests of sinks have.
+var (
+	dec = connectortest.Decimal
+	ts  = connectortest.Timestamp
+	day = connectortest.Date
+	ins = connectortest.Insert
+	del = connectortest.Delete
+)
 
-func ins(values ...types.Value) row { return row{types.Insert, values} }
-func del(values ...types.Value) row { return row{types.Delete, values} }
+type row = connectortest.Change
 
 func (r *rig) put(w connector.Writer, def *connector.Table, rows ...row) {
 	r.t.Helper()
-	b := vec.NewBatch(def.Schema())
-	for _, x := range rows {
-		for i, v := range x.values {
-			b.Cols[i].AppendValue(v)
-		}
-		b.Kinds = append(b.Kinds, x.kind)
-		b.N++
-	}
-	if err := w.Write(r.t.Context(), b); err != nil {
+	if err := w.Write(r.t.Context(), connectortest.Batch(def.Columns, rows...)); err != nil {
 		r.t.Fatal(err)
 	}
 }

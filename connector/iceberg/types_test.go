@@ -17,30 +17,6 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-func dec(s string, p, scale int) types.Value {
-	v, ok := types.ParseDecimal([]byte(s), p, scale)
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return v
-}
-
-func ts(s string) types.Value {
-	ms, nanos, ok := types.ParseTimestamp([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return types.TS(ms, nanos)
-}
-
-func day(s string) types.Value {
-	d, ok := types.ParseDate([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return int64(d)
-}
-
 func list(vs ...types.Value) types.Value { return vs }
 
 // typeCase is a type, values of it, and what the library reads.
@@ -106,7 +82,7 @@ func TestTypes(t *testing.T) {
 	r.put(w, def, rows...)
 	b := vec.NewBatch(def.Schema())
 	for _, x := range []row{rows[1], rows[0], rows[0], rows[2], rows[1]} {
-		for i, v := range x.values {
+		for i, v := range x.Values {
 			b.Cols[i].AppendValue(v)
 		}
 		b.N++

@@ -28,30 +28,6 @@ type typeCase struct {
 	text   []string
 }
 
-func dec(s string, p, scale int) types.Value {
-	v, ok := types.ParseDecimal([]byte(s), p, scale)
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return v
-}
-
-func ts(s string) types.Value {
-	ms, nanos, ok := types.ParseTimestamp([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return types.TS(ms, nanos)
-}
-
-func day(s string) types.Value {
-	d, ok := types.ParseDate([]byte(s))
-	if !ok {
-		panic("BUG: " + s)
-	}
-	return int64(d)
-}
-
 func list(vs ...types.Value) types.Value { return vs }
 
 var typeCases = []typeCase{
@@ -140,7 +116,7 @@ func TestAllTypes(t *testing.T) {
 				d.cols = append(d.cols, types.Field{Name: name, Type: c.typ})
 				ddl, sel = ddl+", "+name+" "+strings.NewReplacer("mood", r.schema+".mood", "small", r.schema+".small", "smallint", "smallint").Replace(c.pg), sel+", "+name
 				for i := range rows {
-					rows[i].values = append(rows[i].values, c.values[i])
+					rows[i].Values = append(rows[i].Values, c.values[i])
 					want[i] += " | " + strings.TrimRight(c.text[i], " ")
 				}
 			}
@@ -207,11 +183,11 @@ func TestChanges(t *testing.T) {
 					name := fmt.Sprintf("%d | %s", key, part)
 					switch rng.IntN(4) {
 					case 0:
-						rows = append(rows, row{[]types.RowKind{types.Delete, types.UpdateBefore}[rng.IntN(2)], []types.Value{key, part, nil}})
+						rows = append(rows, row{Kind: []types.RowKind{types.Delete, types.UpdateBefore}[rng.IntN(2)], Values: []types.Value{key, part, nil}})
 						delete(model, name)
 					default:
 						v := fmt.Sprint(rng.IntN(1000))
-						rows = append(rows, row{[]types.RowKind{types.Insert, types.UpdateAfter}[rng.IntN(2)], []types.Value{key, part, v}})
+						rows = append(rows, row{Kind: []types.RowKind{types.Insert, types.UpdateAfter}[rng.IntN(2)], Values: []types.Value{key, part, v}})
 						model[name] = v
 					}
 				}
@@ -699,7 +675,7 @@ func TestConformance(t *testing.T) {
 	connector.Register(&connector.Factory{Name: "postgres-numbered", Options: connector.Lookup("postgres").Options,
 		NewSink: func(c connector.SinkConfig) (connector.Sink, error) {
 			s, err := newSink(c)
-			return &numbered{s, c.Segments.(*memory)}, err
+			return &numbered{s, c.Segments.(*connectortest.Segments)}, err
 		}})
 	rows := []connectortest.Row{
 		{Values: []types.Value{int64(1), "a"}, Text: "1 | a"}, {Values: []types.Value{int64(2), nil}, Text: "2 | NULL"},
@@ -714,7 +690,7 @@ func TestConformance(t *testing.T) {
 				if g == "exactly-once" {
 					table.Connector = "postgres-numbered"
 				}
-				m := &memory{}
+				m := &connectortest.Segments{}
 				return connectortest.Target{Table: table, Visible: func() []string { return r.rows("SELECT * FROM kv ORDER BY ctid") },
 					Config: func(c *connector.SinkConfig) { c.Segments, c.Job, c.Node = m, "job", "sink" }}
 			}})
@@ -726,7 +702,7 @@ func TestConformance(t *testing.T) {
 // segments.
 type numbered struct {
 	connector.Sink
-	m *memory
+	m *connectortest.Segments
 }
 
 func (n *numbered) NewCommitter(ctx context.Context) (connector.Committer, error) {
@@ -736,7 +712,7 @@ func (n *numbered) NewCommitter(ctx context.Context) (connector.Committer, error
 
 type numberedCommitter struct {
 	connector.Committer
-	m *memory
+	m *connectortest.Segments
 }
 
 func (n *numberedCommitter) Commit(ctx context.Context, c connector.CommitID, cs []connector.Committable) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -446,7 +447,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestSealer(t *testing.T) {
-	s := &sink{cfg: connector.SinkConfig{Segments: &memory{}}}
+	s := &sink{cfg: connector.SinkConfig{Segments: &connectortest.Segments{}}}
 	w := &sealer{Sealer: connector.Sealer{Segments: s.cfg.Segments}, enc: tuplesOf()}
 	if cs, err := w.Prepare(t.Context()); len(cs) != 0 || err != nil {
 		t.Errorf("nothing written: %v, %v", cs, err)

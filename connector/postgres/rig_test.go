@@ -3,10 +3,8 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -21,11 +19,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/test/peers/peers"
 	"github.com/tidemark-stream/tidemark/types"
-	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // The tests that need a real PostgreSQL take the one that TIDEMARK_POSTGRES (a URL) names, or, with
@@ -183,7 +181,7 @@ func (r *rig) config(d def) connector.SinkConfig {
 		mode = types.Upsert
 	}
 	return connector.SinkConfig{Table: t, Options: option.Of(t.Options, f.Options, connector.CommonOptions), Schema: t.Schema(), Mode: mode,
-		Segments: &memory{}, Job: "job", Node: d.name, Bad: func(b format.BadRecord) error {
+		Segments: &connectortest.Segments{}, Job: "job", Node: d.name, Bad: func(b format.BadRecord) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if !errors.Is(b.Err, connector.ErrRefused) {
@@ -220,26 +218,17 @@ func (r *rig) committer(s connector.Sink) connector.Committer {
 	return c
 }
 
-// row is a row of a batch: kind and values.
-type row struct {
-	kind   types.RowKind
-	values []types.Value
-}
+// Short names of what all tests of sinks have.
+var (
+	dec   = connectortest.Decimal
+	ts    = connectortest.Timestamp
+	day   = connectortest.Date
+	put   = connectortest.Insert
+	del   = connectortest.Delete
+	batch = connectortest.Batch
+)
 
-func put(values ...types.Value) row { return row{types.Insert, values} }
-func del(values ...types.Value) row { return row{types.Delete, values} }
-
-func batch(cols []types.Field, rows ...row) *vec.Batch {
-	b := vec.NewBatch(types.Schema{Fields: cols})
-	for _, r := range rows {
-		for k, v := range r.values {
-			b.Cols[k].AppendValue(v)
-		}
-		b.Kinds = append(b.Kinds, r.kind)
-		b.N++
-	}
-	return b
-}
+type row = connectortest.Change
 
 // seal writes rows as one epoch.
 func (r *rig) seal(s connector.Sink, cols []types.Field, rows ...row) []connector.Committable {
@@ -254,25 +243,6 @@ func (r *rig) seal(s connector.Sink, cols []types.Field, rows ...row) []connecto
 func id(lineage string, n int64) connector.CommitID {
 	return connector.CommitID{Lineage: lineage, Checkpoint: n}
 }
-
-// memory holds segments. Each committable is another one, also of the same bytes.
-type memory struct{ serial atomic.Uint64 }
-
-func (m *memory) Create() (connector.SegmentWriter, error) {
-	w := &memoryWriter{}
-	w.Write(binary.BigEndian.AppendUint64(nil, m.serial.Add(1)))
-	return w, nil
-}
-
-func (m *memory) Open(_ context.Context, c connector.Committable) (io.ReadCloser, error) {
-	return io.NopCloser(bytes.NewReader(c[8:])), nil
-}
-
-type memoryWriter struct{ bytes.Buffer }
-
-func (w *memoryWriter) Size() int64                          { return int64(w.Len() - 8) }
-func (w *memoryWriter) Seal() (connector.Committable, error) { return bytes.Clone(w.Bytes()), nil }
-func (w *memoryWriter) Discard() error                       { return nil }
 
 // proxy stands between a sink and the server and can lose what they say.
 type proxy struct {

@@ -38,6 +38,8 @@ type Table struct {
 	PrimaryKey    []string
 	PartitionKeys []string
 	Comment       string
+	// Results is set where the table holds the history of revisions of results.
+	Results *Results
 }
 
 // MetadataColumn is a column that comes from the record's envelope.

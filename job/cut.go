@@ -387,7 +387,7 @@ func (s *subtask) freezeChannels(f *frozen) error {
 		ch := f.channels[k]
 		if ch == nil {
 			up := c.to.node.Inputs[c.input].From
-			ch = &checkpoint.Channel{From: up, To: k[0], Input: k[1], Schema: s.j.p.Nodes[up].Schema}
+			ch = &checkpoint.Channel{From: up, To: k[0], Input: k[1], Schema: s.j.p.EdgeSchema(c.to.node, c.input)}
 			f.channels[k] = ch
 		}
 		ch.Rows = appendRows(ch.Rows, m.batch, from)
@@ -427,7 +427,7 @@ func (s *subtask) freezeAhead(f *frozen, r *opRun, input int, a *ahead) {
 	k := [2]int{r.node.ID, input}
 	if f.channels[k] == nil {
 		up := r.node.Inputs[input].From
-		f.channels[k] = &checkpoint.Channel{From: up, To: k[0], Input: k[1], Schema: s.j.p.Nodes[up].Schema}
+		f.channels[k] = &checkpoint.Channel{From: up, To: k[0], Input: k[1], Schema: s.j.p.EdgeSchema(r.node, input)}
 	}
 	b := *a.rows
 	b.Sel = slices.Sorted(slices.Values(a.order))

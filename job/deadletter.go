@@ -111,7 +111,7 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) f
 	t := d.j.tableFor(n)
 	schema := n.Schema
 	if len(n.Inputs) > 0 {
-		schema = d.j.p.Nodes[n.Inputs[0].From].Schema
+		schema = d.j.p.EdgeSchema(n, 0)
 	}
 	return func(b *vec.Batch, row int, pos expr.Pos, why error) error {
 		books.Drop(op.DropDeadLetter, 1)

@@ -119,7 +119,7 @@ func (j *Job) build() error {
 				to := s.ops[n.ID]
 				to.addInput(k, 1)
 				t := &chained{to, k}
-				s.outs[e.From].add(t)
+				s.outs[e.From].side(e).add(t)
 				s.edges[[2]int{n.ID, k}] = t
 			}
 		}
@@ -144,7 +144,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 	if dist == plan.Forward && !pairwise {
 		dist = plan.Rebalance
 	}
-	schema := j.p.Nodes[e.From].Schema
+	schema := j.p.EdgeSchema(n, input)
 	pool := &batchPool{schema: schema}
 	var keys []types.Type
 	for _, k := range e.Keys {
@@ -165,7 +165,7 @@ func (j *Job) connect(up, down *task, n *plan.Node, input int) {
 			}
 		}
 		snd.rows = make([][]int32, len(snd.inboxes))
-		us.outs[e.From].add(snd)
+		us.outs[e.From].side(e).add(snd)
 		us.edges[[2]int{n.ID, input}] = snd
 	}
 	if !pairwise {
@@ -224,6 +224,12 @@ func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context 
 	c := &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
 		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil), Budget: j.budget}
+	if late := s.outs[n.ID].late; late != nil {
+		c.Late = func(b *vec.Batch) error {
+			books.LateOut.Add(int64(b.Rows()))
+			return late.Emit(b)
+		}
+	}
 	if k := j.checkpoints; k != nil {
 		lo, hi := state.Groups(s.index, j.o.MaxParallelism, s.task.par)
 		c.Spill = state.NewSpill(j.budget, k.store, state.SpillOptions{Operator: k.ids[n.ID], Lo: lo, Hi: hi,

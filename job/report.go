@@ -16,6 +16,7 @@ type NodeBooks struct {
 	Node            *plan.Node
 	RowsIn, RowsOut int64
 	Used            int64 // of aggregations: rows that went into the state
+	LateOut         int64 // rows given to a Late node
 	Drops           [op.DropReasons]int64
 	StateBytes      int64
 	StateEntries    int64
@@ -121,6 +122,7 @@ func (j *Job) Status() Status {
 			b.RowsIn += c.RowsIn.Load()
 			b.RowsOut += c.RowsOut.Load()
 			b.Used += c.Used.Load()
+			b.LateOut += c.LateOut.Load()
 			for r := range b.Drops {
 				b.Drops[r] += c.Drops[r].Load()
 			}
@@ -229,7 +231,11 @@ func (j *Job) account(stopped bool) *Report {
 		}
 		var in int64
 		for _, e := range n.Inputs {
-			in += r.Nodes[e.From].RowsOut
+			if from := &r.Nodes[e.From]; e.Late {
+				in += from.LateOut
+			} else {
+				in += from.RowsOut
+			}
 		}
 		if in != b.RowsIn {
 			r.Unbalanced = append(r.Unbalanced, fmt.Sprintf("%s took in %d rows of %d", n.Label, b.RowsIn, in))

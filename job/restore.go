@@ -297,7 +297,7 @@ func (c *clock) restore(wm int64) {
 
 // bookNames are the names of counters in a checkpoint.
 const (
-	bookIn, bookOut, bookUsed = "in", "out", "used"
+	bookIn, bookOut, bookUsed, bookLate = "in", "out", "used", "late out"
 )
 
 // addBooks adds counters to named ones.
@@ -305,6 +305,9 @@ func addBooks(to map[string]int64, c *op.Counters) {
 	to[bookIn] += c.RowsIn.Load()
 	to[bookOut] += c.RowsOut.Load()
 	to[bookUsed] += c.Used.Load()
+	if n := c.LateOut.Load(); n != 0 {
+		to[bookLate] += n
+	}
 	for r := op.DropReason(0); r < op.DropReasons; r++ {
 		if n := c.Drops[r].Load(); n != 0 {
 			to["dropped: "+r.String()] += n
@@ -317,6 +320,7 @@ func setBooks(c *op.Counters, from map[string]int64) {
 	c.RowsIn.Store(from[bookIn])
 	c.RowsOut.Store(from[bookOut])
 	c.Used.Store(from[bookUsed])
+	c.LateOut.Store(from[bookLate])
 	for r := op.DropReason(0); r < op.DropReasons; r++ {
 		c.Drops[r].Store(from["dropped: "+r.String()])
 	}

@@ -91,9 +91,23 @@ type target interface {
 type fan struct {
 	books   *op.Counters
 	targets []target
+	// late takes what the operator found too late, nil where nobody wants it. What is said to the
+	// fan but rows is said to late too.
+	late *fan
 }
 
 func (f *fan) add(t target) { f.targets = append(f.targets, t) }
+
+// side returns the fan that rows of edge e go through.
+func (f *fan) side(e plan.Edge) *fan {
+	if !e.Late {
+		return f
+	}
+	if f.late == nil {
+		f.late = &fan{books: &op.Counters{}} // its rows are counted as LateOut of f.books
+	}
+	return f.late
+}
 
 // Emit implements op.Output.
 func (f *fan) Emit(b *vec.Batch) error {
@@ -109,6 +123,11 @@ func (f *fan) Emit(b *vec.Batch) error {
 // Watermark implements op.Output.
 func (f *fan) Watermark(wm int64) error {
 	f.books.Watermark.Store(wm)
+	if f.late != nil {
+		if err := f.late.Watermark(wm); err != nil {
+			return err
+		}
+	}
 	for _, t := range f.targets {
 		if err := t.Watermark(wm); err != nil {
 			return err
@@ -118,6 +137,11 @@ func (f *fan) Watermark(wm int64) error {
 }
 
 func (f *fan) end() error {
+	if f.late != nil {
+		if err := f.late.end(); err != nil {
+			return err
+		}
+	}
 	for _, t := range f.targets {
 		if err := t.End(); err != nil {
 			return err
@@ -127,6 +151,11 @@ func (f *fan) end() error {
 }
 
 func (f *fan) epoch(id int64) error {
+	if f.late != nil {
+		if err := f.late.epoch(id); err != nil {
+			return err
+		}
+	}
 	for _, t := range f.targets {
 		if err := t.Epoch(id); err != nil {
 			return err

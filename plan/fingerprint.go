@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tidemark-stream/tidemark/types"
 )
 
 // Fingerprint identifies a node between two plans.
@@ -106,6 +108,10 @@ func (f *fingerprinter) node(n *Node) made {
 	}
 	from, in := f.in(n, 0)
 	switch o := n.Op.(type) {
+	case *Late:
+		return f.late(n, from)
+	case *Revise:
+		return revise(o, from, in)
 	case *Calc:
 		return calc(o, from, in)
 	case *Expand:
@@ -298,6 +304,32 @@ func (f *fingerprinter) join(n *Node, o *Join) made {
 	return m
 }
 
+// late keeps nothing; its rows are those of the aggregation's input.
+func (f *fingerprinter) late(n, from *Node) made {
+	_, in := f.in(from, 0)
+	m := made{own: text{"Late()"}, used: in.cols, rows: hash("late", in.rows, f.shapes[from.ID].time)}
+	m.out = shape{rows: m.rows, cols: slices.Clone(in.cols), sources: in.sources}
+	for _, c := range n.Schema.Fields[len(in.cols):] {
+		m.out.cols = append(m.out.cols, hash("late", from.Label, c.Name))
+	}
+	return m
+}
+
+// revise counts by key and generation.
+func revise(o *Revise, from *Node, in shape) made {
+	m := made{rows: in.rows, out: shape{rows: in.rows, cols: slices.Clone(in.cols[:o.Columns]), sources: in.sources}}
+	m.own.add("Revise(by ", places(o.Keys), " of ", schemaText(types.Schema{Fields: from.Schema.Fields[:o.Columns]}),
+		", generation ", strconv.Quote(o.Generation), ")")
+	for _, k := range o.Keys {
+		m.used = append(m.used, in.cols[k])
+	}
+	m.used = append(m.used, in.cols[:o.Columns]...)
+	for _, c := range o.Metadata {
+		m.out.cols = append(m.out.cols, hash("revision", in.rows, ResultColumns[c].Name))
+	}
+	return m
+}
+
 func (f *fingerprinter) sink(n *Node, o *Sink) made {
 	_, in := f.in(n, 0)
 	place := "the caller"
@@ -325,6 +357,9 @@ func keeping(n, from *Node, in shape) made {
 	switch o := n.Op.(type) {
 	case *Normalize:
 		m.own.add("Normalize(by ", places(o.Keys), " of ", all, ")")
+		if o.Versioned {
+			m.own.add(fmt.Sprintf(", newest #%d", o.Version))
+		}
 		m.out.rows = hash("normalize", append([]string{in.rows}, at(o.Keys)...)...)
 		m.used = append(at(o.Keys), in.cols...)
 	case *Materialize:

@@ -60,6 +60,17 @@ type Edge struct {
 	// stamps (ties: by upstream subtask), because the operator's result depends on the order.
 	// Only in plans whose sources are all bounded.
 	Ordered bool
+	// Late says that the rows are those that the window aggregation From found too late, in the form
+	// of plan.Late, and not its results. Only the input of a Late node has it.
+	Late bool
+}
+
+// EdgeSchema returns the columns of the rows of input i of n.
+func (p *Plan) EdgeSchema(n *Node, i int) types.Schema {
+	if n.Inputs[i].Late {
+		return n.Schema
+	}
+	return p.Nodes[n.Inputs[i].From].Schema
 }
 
 // Distribution says which subtask gets a row.
@@ -164,6 +175,23 @@ const (
 	WindowEnd
 	WindowTime     // end - 1 ms, the time attribute of the result (event time)
 	WindowProcTime // processing time attribute
+	// The following say how an emission came about; they are STRING, BIGINT and STRING, and never NULL.
+	WindowReason // EmitReason: why the row was emitted
+	WindowCount  // number of input rows in the window, retracted ones taken off
+	// WindowCause tells the input rows since the emission before: "SPLIT:FIRST-LAST" for each split that
+	// had any, by name and joined by spaces, with the first and the last position; blanks, percent signs and
+	// colons in the name of a split are percent-encoded. Rows between the two may belong to other
+	// windows or keys. Rows without an origin are left out.
+	WindowCause
+)
+
+// The reasons of an emission, as WindowReason and the metadata emit_reason have them.
+const (
+	ReasonEarly  = "early"   // the window is not over yet
+	ReasonOnTime = "on-time" // the watermark has reached the end of the window
+	ReasonLate   = "late"    // rows came after that
+	ReasonUpdate = "update"  // a change of something that is no window, or of which more is not known
+	ReasonDelete = "delete"  // the row is no more
 )
 
 // Phase says which part of a two-phase aggregation a node is.
@@ -214,8 +242,33 @@ type WindowAgg struct {
 	// ArgSchema is the columns that Args and Filter of Aggs point into: those of the input or,
 	// in a global phase, those of the local phase's input.
 	ArgSchema types.Schema
-	// AllowedLatenessMs keeps windows open beyond the watermark. EarlyFireMs, LateFireMs: -1 off.
+	// AllowedLatenessMs keeps windows open beyond the watermark. EarlyFireMs, LateFireMs: -1 off,
+	// 0 with each batch, else at full multiples of that of processing time. Results are a changelog
+	// where any of these is set.
 	AllowedLatenessMs, EarlyFireMs, LateFireMs int64
+	// EarlyFireRows and LateFireRows show a result, beside the above, with every so many rows that its
+	// window got since it was shown last; 0: off.
+	EarlyFireRows, LateFireRows int64
+	// FinalOnly says that a window is shown once, when the watermark has passed its end by the allowed
+	// lateness: when nothing can correct it any more. Output is insert-only then.
+	FinalOnly bool
+	// Late says that somebody wants the rows that come too late: there is a Late node.
+	Late bool
+}
+
+// Late passes on the rows that the window aggregation it reads found too late for a window, one a
+// row and window missed, also where the row was in time for others. They are appended rows, retractions
+// too. Output: the columns of the aggregation's input, then LateColumns.
+type Late struct{}
+
+// LateColumns are what a late row says of itself, with the keys of metadata of late tables.
+var LateColumns = []types.Field{
+	{Name: "operator", Type: types.StringType},           // label of the aggregation
+	{Name: "window_start", Type: types.TimestampType(3)}, // of the window missed; NULL where not known
+	{Name: "window_end", Type: types.TimestampType(3)},   //
+	{Name: "watermark", Type: types.TimestampLTZType(3)}, // when the row came: its stamp
+	{Name: "lateness", Type: types.BigIntType},           // by how much it missed its window, ms: watermark - (last ms of the window + allowed lateness), 0 or more
+	{Name: "row_kind", Type: types.StringType},           // +I, -U, +U or -D
 }
 
 // GroupAgg aggregates per key without windows. Output: Keys, then Aggs.
@@ -271,6 +324,69 @@ type Normalize struct {
 	Keys         []int
 	UpdateBefore bool
 	TTLMs        int64
+	// Versioned says that the newest version of an entity wins, by the column Version, and not the row that
+	// came last. Lower ones are dropped as stale, the same again as duplicates; an equal version with other
+	// content is a conflict: it is refused like a row that cannot be used (dead letter).
+	Versioned bool
+	Version   int
+	// HorizonMs is how long an entity is remembered after its last version, 0: for ever. It counts in
+	// event time, by the column RowTime of the input, where that is not -1, else in processing time. A row of
+	// an unknown entity whose event time is further behind the watermark than that is not guessed
+	// about: its entity may have been forgotten, so it is dropped as expired (dead letter where there is one).
+	HorizonMs int64
+	RowTime   int
+}
+
+// ResultMetadata is what a revision of a result says of itself.
+type ResultMetadata uint8
+
+// The metadata of results. Types: ResultColumns.
+const (
+	ResultRevision   ResultMetadata = iota // from 1, without gaps a key and generation
+	ResultGeneration                       // Revise.Generation
+	ResultWatermark                        // of the operator when the revision was made; NULL before the first
+	ResultIsFinal                          // nothing can correct it any more, but a deletion by a longer session or retracted history
+	ResultIsDeleted                        // the row is no more; all but the key is NULL
+	ResultEmitReason                       // ReasonEarly ...
+	ResultInputCount                       // rows in the window, NULL where not known
+	ResultCause                            // as WindowCause, NULL where not known
+)
+
+// ResultColumns are the metadata of results, by ResultMetadata.
+var ResultColumns = []types.Field{
+	{Name: "revision", Type: types.BigIntType.NotNull()},
+	{Name: "generation", Type: types.StringType.NotNull()},
+	{Name: "watermark", Type: types.TimestampLTZType(3)},
+	{Name: "is_final", Type: types.BooleanType.NotNull()},
+	{Name: "is_deleted", Type: types.BooleanType.NotNull()},
+	{Name: "emit_reason", Type: types.StringType.NotNull()},
+	{Name: "input_count", Type: types.BigIntType},
+	{Name: "cause", Type: types.StringType},
+}
+
+// Revise turns the changelog of a result into the history of its revisions, as appended rows. Output:
+// the first Columns columns of the input, then Metadata. A row with the values of the revision before is
+// no revision. A key that disappears gets one more revision, deleted, whose other columns are NULL;
+// when it comes back its count goes on.
+type Revise struct {
+	// Keys are what revisions are counted for: the sink's primary key, columns of the input.
+	Keys []int
+	// Columns is the number of columns of the result. Those behind it in the input are for Reason, Count,
+	// Cause and End, and not passed on.
+	Columns  int
+	Metadata []ResultMetadata
+	// Reason, Count and Cause are columns of the input with WindowReason, WindowCount and WindowCause, or -1.
+	Reason, Count, Cause int
+	// End is the column with the end of the window (TIMESTAMP(3) or TIMESTAMP_LTZ(3); in Zone), or -1:
+	// no windows, nothing is ever final. A row is final when the watermark reaches End - 1 ms + LatenessMs, or
+	// where the emission is on time and LatenessMs is 0.
+	End        int
+	Zone       string
+	LatenessMs int64
+	Generation string
+	// TTLMs forgets the count of a key that was not written for so long, in event time where the input
+	// has a watermark; 0: never.
+	TTLMs int64
 }
 
 // Materialize repairs the order of updates before a sink whose primary key is not the upsert key
@@ -330,6 +446,8 @@ func (*Join) op()             {}
 func (*Normalize) op()        {}
 func (*Materialize) op()      {}
 func (*DropUpdateBefore) op() {}
+func (*Late) op()             {}
+func (*Revise) op()           {}
 func (*Sort) op()             {}
 func (*Limit) op()            {}
 func (*Sink) op()             {}

@@ -37,7 +37,7 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 		return calc.New(o), nil
 	case *plan.Expand:
 		return calc.NewExpand(o, n.Schema), nil
-	case *plan.Union:
+	case *plan.Union, *plan.Late:
 		return &calc.Union{}, nil
 	case *plan.Join:
 		return join.New(o, in, p.Nodes[n.Inputs[1].From].Schema, n.Schema)

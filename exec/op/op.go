@@ -87,11 +87,14 @@ const (
 	DropDuplicate                    // the same change again
 	DropStale                        // an older version, or a retraction of nothing
 	DropLimit                        // beyond LIMIT or before OFFSET
+	DropConflict                     // the same version of an entity with other content
+	DropExpired                      // of an entity or key that may have been forgotten
 	DropReasons                      // the number of reasons
 )
 
 var dropNames = [...]string{
 	"filtered", "late", "dead letter", "null time", "null in not-null column", "duplicate", "stale", "limit",
+	"conflict", "expired",
 }
 
 // String gives the name that the closing account uses.
@@ -105,6 +108,8 @@ type Counters struct {
 	// RowsIn when the input has ended.
 	Used  atomic.Int64
 	Drops [DropReasons]atomic.Int64
+	// LateOut counts the rows given to Context.Late.
+	LateOut atomic.Int64
 	// StateBytes and StateEntries are what the operator holds.
 	StateBytes, StateEntries atomic.Int64
 	// Watermark is the latest one passed on.
@@ -129,6 +134,12 @@ type Context struct {
 	// counted and written to the dead-letter output), an error to stop the job. The context
 	// counts DropDeadLetter. pos is the expression in the SQL text.
 	BadRow func(b *vec.Batch, row int, pos expr.Pos, err error) error
+	// Late takes the rows that a window aggregation found too late, in the form of plan.Late; nil where
+	// nobody wants them. They are counted as dropped all the same where no window took them.
+	Late func(b *vec.Batch) error
+	// Missed is told of rows that a window aggregation found too late: the window missed (local time of
+	// the window, ms) and how many; nil where nobody wants to know.
+	Missed func(startMs, endMs, rows int64)
 	// BatchRows is the number of rows of a full batch.
 	BatchRows int
 	// BatchMode is execution.runtime-mode = batch.

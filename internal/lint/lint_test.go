@@ -22,7 +22,7 @@ const module = "github.com/tidemark-stream/tidemark"
 var ranks = map[string]int{
 	"internal": 0, "types": 1, "option": 1, "vec": 2,
 	"expr": 3, "format": 3, "state": 3, "connector": 4, "plan": 5, "exec": 6, "sql": 6,
-	"object": 1, "object/s3": 2, "checkpoint": 6, "job": 7, "engine": 8, "": 9, "internal/metrics": 9, "internal/cli": 10, "cmd": 11, "examples": 11, "bench": 11, "test": 11,
+	"object": 1, "object/s3": 2, "checkpoint": 6, "job": 7, "engine": 8, "": 9, "internal/metrics": 9, "internal/dashboard": 9, "internal/cli": 10, "cmd": 11, "examples": 11, "bench": 11, "test": 11,
 }
 
 // exceptions are imports that break the order, with the reason.

@@ -10,6 +10,7 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/state"
@@ -135,6 +136,8 @@ type Sink struct {
 	// Pending is one element an epoch, the oldest first; an earlier one may have been committed
 	// by the time this is read, which committing again does not change.
 	Pending []Pending `json:"pending,omitempty"`
+	// Progress is the newest connector.Progress of a table of results.
+	Progress json.RawMessage `json:"progress,omitempty"`
 }
 
 // Pending is the prepared output of one epoch of a sink.
@@ -142,6 +145,8 @@ type Pending struct {
 	Lineage      string   `json:"lineage"`
 	Checkpoint   int64    `json:"checkpoint"`
 	Committables [][]byte `json:"committables"`
+	// Progress is the connector.Progress that goes with it, of a table of results.
+	Progress json.RawMessage `json:"progress,omitempty"`
 }
 
 // File is an object under files/.

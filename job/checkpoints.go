@@ -152,9 +152,10 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 		s := checkpoint.Sink{Node: n.ID, Table: n.Op.(*plan.Sink).Table.Name, Name: c.j.sinkName(n), Fed: c.o.Fingerprints[n.ID].Fed}
 		sh.mu.Lock()
 		pending := slices.Clone(sh.pending)
+		s.Progress = encodeProgress(sh.latest)
 		sh.mu.Unlock()
 		for _, p := range pending {
-			x := checkpoint.Pending{Lineage: p.id.Lineage, Checkpoint: p.id.Checkpoint}
+			x := checkpoint.Pending{Lineage: p.id.Lineage, Checkpoint: p.id.Checkpoint, Progress: encodeProgress(p.progress)}
 			for _, cm := range p.cs {
 				x.Committables = append(x.Committables, cm)
 			}

@@ -47,11 +47,12 @@ type frozen struct {
 	sources  []frozenSource
 	channels map[[2]int]*checkpoint.Channel // by node and input
 	books    map[int]map[string]int64       // by node
+	marks    map[int]int64                  // the lowest watermark that a node has passed on
 	pause    time.Duration
 }
 
 func newFrozen() frozen {
-	return frozen{channels: map[[2]int]*checkpoint.Channel{}, books: map[int]map[string]int64{}}
+	return frozen{channels: map[[2]int]*checkpoint.Channel{}, books: map[int]map[string]int64{}, marks: map[int]int64{}}
 }
 
 // frozenOp is one subtask's part of an operator.
@@ -310,6 +311,11 @@ func (c *cut) add(f frozen) {
 			c.got.books[n][k] += v
 		}
 	}
+	for n, wm := range f.marks {
+		if was, ok := c.got.marks[n]; !ok || wm < was {
+			c.got.marks[n] = wm
+		}
+	}
 	for k, ch := range f.channels {
 		if have := c.got.channels[k]; have != nil {
 			have.Rows = append(have.Rows, ch.Rows...)
@@ -366,8 +372,11 @@ func (s *subtask) endedOps() frozen {
 	for node, out := range s.outs {
 		f.books[node] = map[string]int64{}
 		addBooks(f.books[node], out.books)
+		f.marks[node] = out.books.Watermark.Load()
 	}
 	for _, r := range s.order {
+		s.j.missed.add(r.node.ID, r.missed)
+		clear(r.missed)
 		_, stateful := r.op.(op.Stateful)
 		if r.open == 0 {
 			f.ops = append(f.ops, frozenOp{node: r.node.ID, subtask: s.index, stateful: stateful, ended: true})

@@ -42,7 +42,7 @@ func (j *Job) openSources() error {
 			return fmt.Errorf("open table %s: %w", src.Table.Name, err)
 		}
 		s := &sourceShared{node: n, src: src, table: table, source: source, options: o,
-			clock: clocks[n.ID], bounded: source.Bounded()}
+			clock: clocks[n.ID], bounded: source.Bounded(), pace: pace{rate: j.o.ReadRate}}
 		j.sources[n.ID] = s
 		if g := o.Get("scan.watermark.alignment.group"); g != "" && src.RowTime >= 0 {
 			if aligned[g] == nil {

@@ -242,7 +242,7 @@ func (d *driver) takeCut(ctx context.Context, a checkpoint.Action) (*cut, error)
 			c.release()
 			return nil, err
 		}
-		d.j.pend(connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, c.seq)
+		d.j.pend(connector.CommitID{Lineage: d.c.o.Lineage, Checkpoint: a.ID}, c.seq, c)
 		killpoint.Pass("sealed/prepared")
 		return c, nil
 	}

@@ -224,6 +224,11 @@ func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context 
 	c := &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
 		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil), Budget: j.budget}
+	if _, ok := n.Op.(*plan.WindowAgg); ok && j.wantsMissed(n) {
+		r := s.ops[n.ID]
+		r.missed = map[[2]int64]int64{}
+		c.Missed = missedBy(r.missed)
+	}
 	if late := s.outs[n.ID].late; late != nil {
 		c.Late = func(b *vec.Batch) error {
 			books.LateOut.Add(int64(b.Rows()))

@@ -52,6 +52,8 @@ type Options struct {
 	// EpochInterval is how often output is made visible and source positions are committed
 	// while the job runs (default 10 s).
 	EpochInterval time.Duration
+	// ReadRate is how many rows a second are read of each source; 0: as many as come.
+	ReadRate int64
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64
@@ -129,6 +131,7 @@ type Job struct {
 	budget      *state.Budget // nil: memory for state has no bound
 	pausing     atomic.Bool   // sources do not read, for the sake of a savepoint
 	endOfTime   atomic.Bool   // sources end where they are: a drain has begun
+	missed      missed
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -139,6 +142,10 @@ type sinkShared struct {
 	mu        sync.Mutex
 	prepared  []preparedOutput // not committed yet, in order
 	pending   []pendingOutput  // of checkpoints: not committed yet, in order
+	// feeds are the nodes that feed a table of results, by id; nil for other tables. latest is its newest
+	// progress, shown the newest that is visible.
+	feeds         map[int]bool
+	latest, shown *connector.Progress
 }
 
 // preparedOutput is output of one subtask of a sink up to a cut, or to a marker of an epoch.
@@ -149,8 +156,9 @@ type preparedOutput struct {
 
 // pendingOutput is the output of a sink up to a checkpoint.
 type pendingOutput struct {
-	id connector.CommitID
-	cs []connector.Committable
+	id       connector.CommitID
+	cs       []connector.Committable
+	progress *connector.Progress // of a table of results, else nil
 }
 
 // take removes what was prepared up to a cut and returns it.
@@ -241,6 +249,9 @@ func (j *Job) openSinks() error {
 		j.sinks[n.ID] = sh
 		if s.Collect {
 			continue
+		}
+		if s.Table.Results != nil {
+			sh.feeds = j.upstream(n)
 		}
 		in := j.p.Nodes[n.Inputs[0].From]
 		sink, err := openSink(s.Table, connector.SinkConfig{Schema: n.Schema, Mode: in.Mode,
@@ -465,7 +476,7 @@ func (j *Job) commit(ctx context.Context) error {
 	j.committing.Lock()
 	defer j.committing.Unlock()
 	j.commits++
-	j.pend(connector.CommitID{Checkpoint: j.commits}, math.MaxInt64)
+	j.pend(connector.CommitID{Checkpoint: j.commits}, math.MaxInt64, nil)
 	return j.commitAll(ctx, math.MaxInt64)
 }
 
@@ -480,13 +491,26 @@ func (j *Job) committingSinks() (out []*sinkShared) {
 }
 
 // pend makes what the sinks have prepared up to a cut the output of commit id.
-func (j *Job) pend(id connector.CommitID, cut int64) {
+// c is the cut whose progress goes with it, or nil.
+func (j *Job) pend(id connector.CommitID, cut int64, c *cut) {
 	for _, s := range j.committingSinks() {
-		if cs := s.take(cut); len(cs) > 0 {
-			s.mu.Lock()
-			s.pending = append(s.pending, pendingOutput{id, cs})
-			s.mu.Unlock()
+		cs := s.take(cut)
+		var p *connector.Progress
+		if c != nil && s.feeds != nil {
+			p = j.progress(s, c, id)
 		}
+		if len(cs) == 0 && p == nil {
+			continue
+		}
+		s.mu.Lock()
+		s.pending = append(s.pending, pendingOutput{id, cs, p})
+		if p != nil {
+			s.latest = p
+		}
+		s.mu.Unlock()
+	}
+	if c != nil {
+		j.missed.told()
 	}
 }
 
@@ -510,12 +534,15 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 		}
 		p := s.pending[0]
 		s.mu.Unlock()
-		if err := s.committer.Commit(ctx, p.id, p.cs); err != nil {
+		if err := s.commit(ctx, p); err != nil {
 			return fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err)
 		}
 		killpoint.Pass("commit/untold")
 		s.mu.Lock()
 		s.pending = s.pending[1:]
+		if p.progress != nil {
+			s.shown = p.progress
+		}
 		s.mu.Unlock()
 		if j.driver != nil {
 			j.checkpoints.segments.committed(p.cs)

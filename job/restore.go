@@ -246,14 +246,21 @@ func (j *Job) recoverSinks(ctx context.Context) error {
 	from := c.o.Recover
 	for i := range from.Sinks {
 		m := &from.Sinks[i]
-		if len(m.Pending) == 0 {
-			continue
-		}
 		var sh *sinkShared
 		for _, n := range j.p.Nodes {
 			if s := j.sinks[n.ID]; s != nil && s.sink != nil && j.sinkName(n) == m.Name {
 				sh = s
 			}
+		}
+		if sh != nil && sh.feeds != nil {
+			p, err := decodeProgress(m.Progress)
+			errs = append(errs, err)
+			if p != nil && p.Generation == sh.node.Op.(*plan.Sink).Table.Results.Generation {
+				sh.latest, sh.shown = p, p
+			}
+		}
+		if len(m.Pending) == 0 {
+			continue
 		}
 		if sh == nil || sh.committer == nil {
 			errs = append(errs, fmt.Errorf("checkpoint %d holds output for table %s that was not committed yet, and the job does not "+
@@ -265,7 +272,9 @@ func (j *Job) recoverSinks(ctx context.Context) error {
 			for k, x := range p.Committables {
 				cs[k] = x
 			}
-			sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: p.Lineage, Checkpoint: p.Checkpoint}, cs})
+			progress, err := decodeProgress(p.Progress)
+			errs = append(errs, err)
+			sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: p.Lineage, Checkpoint: p.Checkpoint}, cs, progress})
 		}
 		if err := j.commitPending(ctx, sh, from.ID); err != nil {
 			errs = append(errs, err)

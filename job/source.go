@@ -42,6 +42,7 @@ type sourceShared struct {
 	drift   *alignment
 	bytesIn atomic.Int64
 	skipped atomic.Int64
+	pace    pace
 
 	restored   map[string]checkpoint.Split // by split: where the checkpoint has it
 	enum       connector.Enumerator
@@ -49,6 +50,29 @@ type sourceShared struct {
 	discovered bool              // no more splits will come
 	runs       []*sourceRun      // by subtask
 	assigned   int
+}
+
+// pace keeps the reading of a source, by all of its subtasks, to a rate.
+type pace struct {
+	rate  int64 // rows a second, 0: none
+	began atomic.Int64
+	rows  atomic.Int64
+}
+
+// ahead reports whether more was read than there was time for.
+func (p *pace) ahead() bool {
+	if p.rate <= 0 {
+		return false
+	}
+	now := time.Now().UnixNano()
+	p.began.CompareAndSwap(0, now)
+	return float64(p.rows.Load()) > float64(now-p.began.Load())/1e9*float64(p.rate)
+}
+
+func (p *pace) read(rows int) {
+	if p.rate > 0 {
+		p.rows.Add(int64(rows))
+	}
 }
 
 // alignment is a group of scan.watermark.alignment: splits further than maxDrift (ms) ahead of
@@ -142,6 +166,9 @@ func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
 
 // step reads and pushes one batch. It returns false when nothing could be done at present.
 func (s *sourceRun) step(ctx context.Context) (bool, error) {
+	if s.pace.ahead() {
+		return false, s.tick()
+	}
 	if s.ordered && s.bounded {
 		return s.stepMerged(ctx)
 	}
@@ -334,6 +361,7 @@ func (s *sourceRun) push(r *splitRun) error {
 		s.stampCombined(r)
 	}
 	s.note(r)
+	s.pace.read(n)
 	r.cursor = n
 	b := r.out
 	if !s.node.NeedStamps {
@@ -480,6 +508,7 @@ func (s *sourceRun) merge() (bool, error) {
 		}
 	}
 	if m.N > 0 {
+		s.pace.read(m.N)
 		b := *m
 		if !s.node.NeedPos {
 			b.Origin, b.Pos = nil, nil

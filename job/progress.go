@@ -1,0 +1,232 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// Progress of a table of results (connector.Progress) is put together from a cut: its watermark, splits
+// and counts are those that the rows sealed by the same checkpoint were made with. It is written down in
+// the manifest with the sealed rows, and committed with them.
+
+const (
+	maxMissed     = 1000 // windows of a progress row; more are put together
+	maxIdleSplits = 20   // names of a progress row
+)
+
+// upstream lists the nodes that feed n, n itself included, by id.
+func (j *Job) upstream(n *plan.Node) map[int]bool {
+	out := map[int]bool{n.ID: true}
+	for i := n.ID; i >= 0; i-- { // inputs come before their nodes
+		if !out[i] {
+			continue
+		}
+		for _, e := range j.p.Nodes[i].Inputs {
+			out[e.From] = true
+		}
+	}
+	return out
+}
+
+// missed collects the windows that rows came too late for, by node, until a checkpoint tells of them.
+type missed struct {
+	mu      sync.Mutex
+	windows map[int]map[[2]int64]int64 // rows by node and window; guarded by mu
+}
+
+// wants reports whether somebody is told of the windows that node n missed.
+func (j *Job) wantsMissed(n *plan.Node) bool {
+	for _, sh := range j.sinks {
+		if sh.feeds[n.ID] {
+			return true
+		}
+	}
+	return false
+}
+
+// missedBy collects the windows that one subtask of node n missed. It belongs to the subtask's goroutine.
+func missedBy(into map[[2]int64]int64) func(startMs, endMs, rows int64) {
+	return func(startMs, endMs, rows int64) {
+		w := [2]int64{startMs, endMs}
+		if _, known := into[w]; !known && len(into) >= 16*maxMissed {
+			w = [2]int64{} // too many to tell apart: the widest span
+			for k, n := range into {
+				if w == ([2]int64{}) {
+					w = k
+				}
+				w[0], w[1] = min(w[0], k[0], startMs), max(w[1], k[1], endMs)
+				rows += n
+			}
+			clear(into)
+		}
+		into[w] += rows
+	}
+}
+
+func (m *missed) add(node int, windows map[[2]int64]int64) {
+	if len(windows) == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.windows == nil {
+		m.windows = map[int]map[[2]int64]int64{}
+	}
+	if m.windows[node] == nil {
+		m.windows[node] = map[[2]int64]int64{}
+	}
+	for w, n := range windows {
+		m.windows[node][w] += n
+	}
+}
+
+// list returns the windows missed by the nodes that feed a sink, by start; neighbours are put together
+// where there are too many.
+func (m *missed) list(feeds map[int]bool) []connector.MissedWindow {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := map[[2]int64]int64{}
+	for node, windows := range m.windows {
+		if feeds[node] {
+			for w, n := range windows {
+				all[w] += n
+			}
+		}
+	}
+	var out []connector.MissedWindow
+	for _, w := range slices.SortedFunc(maps.Keys(all), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
+		out = append(out, connector.MissedWindow{Start: w[0], End: w[1], Rows: all[w]})
+	}
+	if len(out) <= maxMissed {
+		return out
+	}
+	each := (len(out) + maxMissed - 1) / maxMissed
+	var few []connector.MissedWindow
+	for run := range slices.Chunk(out, each) {
+		x := run[0]
+		for _, w := range run[1:] {
+			x.End, x.Rows = max(x.End, w.End), x.Rows+w.Rows
+		}
+		few = append(few, x)
+	}
+	return few
+}
+
+// told forgets what is listed: a checkpoint has it.
+func (m *missed) told() {
+	m.mu.Lock()
+	m.windows = nil
+	m.mu.Unlock()
+}
+
+// commit makes one epoch's output visible, with its progress where the target keeps it.
+func (s *sinkShared) commit(ctx context.Context, p pendingOutput) error {
+	if k, ok := s.committer.(connector.ProgressCommitter); ok && p.progress != nil {
+		return k.CommitProgress(ctx, p.id, p.cs, p.progress)
+	}
+	if len(p.cs) == 0 {
+		return nil
+	}
+	return s.committer.Commit(ctx, p.id, p.cs)
+}
+
+// progress is how far the results of a sink were at a cut.
+func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector.Progress {
+	t := sh.node.Op.(*plan.Sink).Table
+	p := &connector.Progress{Job: j.jobName(), Table: t.Name, Lineage: id.Lineage, Checkpoint: id.Checkpoint,
+		Generation: t.Results.Generation, Watermark: vec.MaxTime, MaxTime: vec.MinTime, At: c.started.UnixMilli()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range sh.node.Inputs {
+		p.Watermark = min(p.Watermark, c.got.marks[e.From])
+	}
+	for _, s := range c.got.sources {
+		if sh.feeds[s.node] {
+			addSplits(p, s.splits)
+		}
+	}
+	for node := range sh.feeds {
+		books := c.got.books[node]
+		count := func(r op.DropReason) int64 { return books["dropped: "+r.String()] }
+		p.Late += count(op.DropLate)
+		p.Rejected += count(op.DropDeadLetter)
+		p.Duplicates += count(op.DropDuplicate)
+		p.Stale += count(op.DropStale)
+		p.Conflicts += count(op.DropConflict)
+		p.Expired += count(op.DropExpired)
+	}
+	p.Rows = c.got.books[sh.node.ID][bookIn]
+	p.Missed = j.missed.list(sh.feeds)
+	if was := sh.lastProgress(); was != nil {
+		p.Watermark, p.MaxTime = max(p.Watermark, was.Watermark), max(p.MaxTime, was.MaxTime)
+	}
+	return p
+}
+
+// addSplits counts splits by what they are at p.Watermark.
+func addSplits(p *connector.Progress, splits []checkpoint.Split) {
+	for _, s := range splits {
+		p.Splits++
+		p.MaxTime = max(p.MaxTime, s.Watermark)
+		switch {
+		case s.Ended:
+			p.SplitsDone++
+		case s.Idle:
+			p.SplitsIdle++
+			if len(p.IdleSplits) < maxIdleSplits {
+				p.IdleSplits = append(p.IdleSplits, s.ID)
+			}
+		case s.Watermark >= p.Watermark:
+			p.SplitsPassed++
+		}
+	}
+}
+
+// lastProgress is the newest that was put together, also before the restart that the job went on from.
+func (s *sinkShared) lastProgress() *connector.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.latest
+}
+
+// Progress returns, by table, how far results were at the newest checkpoint whose rows are visible.
+func (j *Job) Progress() map[string]connector.Progress {
+	out := map[string]connector.Progress{}
+	for _, s := range j.sinks {
+		s.mu.Lock()
+		if s.shown != nil {
+			out[s.shown.Table] = *s.shown
+		}
+		s.mu.Unlock()
+	}
+	return out
+}
+
+// encodeProgress and decodeProgress are its form in a manifest.
+func encodeProgress(p *connector.Progress) json.RawMessage {
+	if p == nil {
+		return nil
+	}
+	b, err := json.Marshal(p)
+	if err != nil {
+		panic("BUG: progress: " + err.Error())
+	}
+	return b
+}
+
+func decodeProgress(b json.RawMessage) (*connector.Progress, error) {
+	if len(b) == 0 {
+		return nil, nil
+	}
+	p := &connector.Progress{}
+	return p, json.Unmarshal(b, p)
+}

@@ -47,6 +47,13 @@ type Options struct {
 	Seed uint64
 	// Recovery says what jobs start from.
 	Recovery RecoveryOptions
+	// ReadRate is how many rows a second are read of each source; 0: as many as come.
+	ReadRate int64
+	// Only, if not nil, says which jobs of a script are run; the others are planned and left out.
+	Only func(p *plan.Plan) bool
+	// Dry has jobs give the rows of their sinks to Handler.Rows, and touch no target: no table is
+	// opened for writing and no checkpoint is taken.
+	Dry bool
 }
 
 // Engine runs SQL.
@@ -88,6 +95,9 @@ type Handler struct {
 	JobStarted func(j *Run)
 	// Rows takes rows of a bare SELECT; b is valid during the call.
 	Rows func(j *Run, b *vec.Batch) error
+	// Sunk takes the rows that would go to the table of sink n where Options.Dry is set; b is valid during
+	// the call.
+	Sunk func(j *Run, n *plan.Node, b *vec.Batch) error
 	// JobEnded gets the closing account, also of a job that failed.
 	JobEnded func(j *Run, r *job.Report, err error)
 	// JobSkipped is told of a job that is not run, and why: it had come to its end in the run of the
@@ -156,7 +166,7 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 	r := &scriptRun{e: s.e, h: h, session: s.s}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if several(stmts) {
+	if several(stmts) && !s.e.o.Dry {
 		if r.known, err = s.e.ahead(ctx, name, text, s.past, stmts, r.warn); err != nil {
 			return src.error(err)
 		}
@@ -267,7 +277,12 @@ func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFun
 		return err
 	}
 	switch {
+	case res.Plan != nil && r.e.o.Only != nil && !r.e.o.Only(res.Plan):
+		return nil
 	case res.Plan != nil:
+		if r.e.o.Dry {
+			dry(res.Plan)
+		}
 		return r.job(ctx, cancel, at, st, res.Plan)
 	case res.Schema.Len() > 0:
 		if r.h.Table != nil {
@@ -291,8 +306,11 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	}
 	o := r.e.jobOptions(r.session, cfg, r.h)
 	started := make(chan struct{})
-	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+	o.Collect = func(n *plan.Node, b *vec.Batch) error {
 		<-started
+		if r.e.o.Dry && r.h.Sunk != nil {
+			return r.h.Sunk(run, n, b)
+		}
 		if r.h.Rows == nil {
 			return nil
 		}
@@ -300,7 +318,11 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	}
 	var restart *checkpoint.Restart
 	var prepare func(context.Context) (*job.CheckpointOptions, error)
-	rec, err := r.recovery(ctx, at, p, cfg)
+	var rec *recovery
+	var err error
+	if !r.e.o.Dry {
+		rec, err = r.recovery(ctx, at, p, cfg)
+	}
 	if err == nil && rec != nil {
 		ctx = rec.hold(ctx)
 	}
@@ -369,6 +391,15 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	return nil
 }
 
+// dry has the sinks of a plan give their rows to the caller.
+func dry(p *plan.Plan) {
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); ok {
+			s.Collect = true
+		}
+	}
+}
+
 // twoPhases plans a statement again, with aggregations in two phases wherever that is possible.
 func (r *scriptRun) twoPhases(st ast.Statement) (*plan.Plan, error) {
 	const key = "table.optimizer.agg-phase-strategy"
@@ -421,6 +452,7 @@ func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.
 		}
 	}
 	o.EpochInterval = cfg.Duration("tidemark.epoch.interval")
+	o.ReadRate = e.o.ReadRate
 	o.DeadLetterSink = func(name string) (connector.Sink, types.Schema, error) {
 		return e.deadLetterSink(s, name)
 	}

@@ -49,7 +49,7 @@ in one program without a cluster.`,
 		SilenceUsage:  true,
 		Version:       version.String(),
 	}
-	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand())
+	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand(), adviseCommand())
 	return root
 }
 

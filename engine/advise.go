@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/job"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// AdviseOptions say what sample to take.
+type AdviseOptions struct {
+	// Table is the only one to look at; "": all tables with a watermark that the script reads.
+	Table string
+	// Rows is how many rows of each table to read at most.
+	Rows int64
+	// Share is the share of rows that may be late by the delay that is recommended.
+	Share float64
+}
+
+// Advice is what a sample says about the disorder of one table: for each delay of the watermark, how many
+// rows would have been behind it, and how many too late for all of their windows. Each split is judged by
+// itself, as if it alone made the watermark; with several the watermark is that of the slowest, so live
+// runs drop fewer.
+type Advice struct {
+	Table, TimeColumn string
+	Rows              int64
+	Splits            int
+	Ended             bool // the sample is all that there is
+	// Now is the delay of the watermark as it is declared, ms; -1 where it varies.
+	Now int64
+	// Windows are the window aggregations that the rows go into.
+	Windows []string
+	// Disorder is how far the row that is furthest behind its split's newest one is behind it, ms.
+	Disorder int64
+	Curve    []AdvicePoint
+	// Recommended is the smallest delay of the curve that keeps to the share.
+	Recommended AdvicePoint
+	// None is the smallest delay by which no row of the sample is late, ms.
+	None int64
+}
+
+// AdvicePoint is one delay of the watermark.
+type AdvicePoint struct {
+	Delay  int64 // ms; results come at least so much after the end of their window
+	Behind int64 // rows that come behind the watermark
+	Late   int64 // rows dropped; where there are no windows, Behind
+	Now    bool  // it is the declared one
+}
+
+// delays are the candidates, ms.
+var delays = []int64{0, 100, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 900_000, 1_800_000,
+	3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000, 2 * 86_400_000, 7 * 86_400_000, 30 * 86_400_000}
+
+// Advise reads a sample of the tables of a script and says what a watermark's delay costs.
+func (e *Engine) Advise(ctx context.Context, name, text string, o AdviseOptions) ([]Advice, error) {
+	type reading struct {
+		src  *plan.Node
+		wins map[string]*plan.WindowAgg
+		plan *plan.Plan
+		cfg  *catalog.Config
+		s    *sql.Session
+	}
+	var order []string
+	tables := map[string]*reading{}
+	err := e.plan(&source{name: name, text: text}, func(s *sql.Session, r *sql.Result) error {
+		for _, n := range r.Plan.Nodes {
+			src, ok := n.Op.(*plan.Source)
+			if !ok || src.RowTime < 0 || src.Watermark == nil || o.Table != "" && src.Table.Name != o.Table {
+				continue
+			}
+			x := tables[src.Table.Name]
+			if x == nil {
+				x = &reading{src: n, wins: map[string]*plan.WindowAgg{}, plan: r.Plan, cfg: s.Config(), s: s}
+				tables[src.Table.Name] = x
+				order = append(order, src.Table.Name)
+			}
+			firstWindows(r.Plan, n, x.wins)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(order) == 0 {
+		if o.Table != "" {
+			return nil, fmt.Errorf("%s reads no table %s with a WATERMARK", name, o.Table)
+		}
+		return nil, fmt.Errorf("%s reads no table with a WATERMARK in a job", name)
+	}
+	var out []Advice
+	for _, t := range order {
+		x := tables[t]
+		a, err := e.advise(ctx, x.s, x.cfg, x.plan, x.src, x.wins, o)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t, err)
+		}
+		out = append(out, *a)
+	}
+	return out, nil
+}
+
+// firstWindows finds the first window aggregations behind n, whose times are the source's.
+func firstWindows(p *plan.Plan, n *plan.Node, into map[string]*plan.WindowAgg) {
+	reached := map[int]bool{n.ID: true}
+	for _, m := range p.Nodes {
+		for _, in := range m.Inputs {
+			if !reached[in.From] || in.Late {
+				continue
+			}
+			w, ok := m.Op.(*plan.WindowAgg)
+			switch {
+			case !ok:
+				reached[m.ID] = true
+			case w.Window.ProcTime || w.Attached:
+			case w.Phase == plan.LocalPhase || w.Phase == plan.SinglePhase:
+				into[strings.TrimPrefix(m.Label, "Local")] = w
+			}
+		}
+	}
+}
+
+// sample is what one table's rows say.
+type sample struct {
+	max    map[string]int64 // by split
+	behind []int64          // of rows behind the newest of their split: how far, ms
+	needed []int64          // of rows whose windows may have been over: the delay that would not have kept them, ms
+	rows   int64
+	now    int64
+	varies bool
+}
+
+var errSampled = errors.New("the sample is large enough")
+
+// advise runs a job of the source alone.
+func (e *Engine) advise(ctx context.Context, s *sql.Session, cfg *catalog.Config, p *plan.Plan, n *plan.Node, wins map[string]*plan.WindowAgg,
+	o AdviseOptions) (*Advice, error) {
+	src := n.Op.(*plan.Source)
+	only := *src
+	only.Filter, only.Limit = nil, -1
+	from := *n
+	from.ID, from.Op, from.NeedPos, from.NeedStamps = 0, &only, true, false
+	small := &plan.Plan{Config: p.Config, Name: p.Name, File: p.File, Text: p.Text, Nodes: []*plan.Node{&from,
+		{ID: 1, Inputs: []plan.Edge{{From: 0}}, Schema: n.Schema, Mode: types.InsertOnly, RowTime: -1, Label: "Sample", Op: &plan.Sink{Collect: true}}}}
+	opts := e.jobOptions(s, cfg, Handler{})
+	opts.Parallelism = 1
+	mark, err := expr.CompileAll([]expr.Expr{src.Watermark}, opts.Env)
+	if err != nil {
+		return nil, err
+	}
+	m := &sample{max: map[string]int64{}, now: -1}
+	ectx := &expr.EvalCtx{Env: opts.Env}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	opts.Collect = func(_ *plan.Node, b *vec.Batch) error {
+		if m.rows >= o.Rows {
+			return nil
+		}
+		ectx.Batch, ectx.Errs = b, ectx.Errs[:0]
+		m.add(b, b.Cols[src.RowTime], mark.EvalAll(ectx, b)[0], wins, o.Rows)
+		if m.rows >= o.Rows {
+			cancel(errSampled)
+		}
+		return nil
+	}
+	j, err := job.Start(ctx, small, opts)
+	if err != nil {
+		return nil, err
+	}
+	_, err = j.Wait()
+	enough := errors.Is(context.Cause(ctx), errSampled)
+	if err != nil && !enough {
+		return nil, err
+	}
+	a := m.advice(o.Share, len(wins) > 0)
+	a.Table, a.TimeColumn, a.Ended = src.Table.Name, n.Schema.Fields[src.RowTime].Name, !enough
+	for w := range wins {
+		a.Windows = append(a.Windows, w)
+	}
+	slices.Sort(a.Windows)
+	return a, nil
+}
+
+// add takes rows of one split, in the order in which they lie there.
+func (m *sample) add(b *vec.Batch, times, marks *vec.Vec, wins map[string]*plan.WindowAgg, limit int64) {
+	split := ""
+	if b.Origin != nil {
+		split = b.Origin.Split
+	}
+	newest, known := m.max[split]
+	if !known {
+		newest = vec.MinTime
+	}
+	b.Each(func(i int) {
+		if m.rows >= limit || times.IsNull(i) || marks.IsNull(i) {
+			return
+		}
+		m.rows++
+		t, wm := times.I64[i], marks.I64[i]
+		switch d := t - wm; {
+		case m.now < 0 && !m.varies:
+			m.now = d
+		case d != m.now:
+			m.now, m.varies = -1, true
+		}
+		if t < newest {
+			m.behind = append(m.behind, newest-t)
+			need := int64(-1)
+			for _, w := range wins {
+				need = max(need, newest-lastEnd(&w.Window, t)+1-w.AllowedLatenessMs)
+			}
+			if need >= 0 {
+				m.needed = append(m.needed, need)
+			}
+		}
+		newest = max(newest, t)
+	})
+	m.max[split] = newest
+}
+
+// lastEnd is the end of the last window that holds time t; zones with daylight saving are left out of
+// account.
+func lastEnd(w *plan.Window, t int64) int64 {
+	step := w.Size
+	switch w.Kind {
+	case plan.Session:
+		return t + w.Size
+	case plan.Hop:
+		start := t - mod(t-w.Offset, w.Step)
+		return start + w.Size
+	}
+	return t - mod(t-w.Offset, step) + step
+}
+
+func mod(a, b int64) int64 {
+	if a %= b; a < 0 {
+		a += b
+	}
+	return a
+}
+
+// advice makes the curve.
+func (m *sample) advice(share float64, windows bool) *Advice {
+	slices.Sort(m.behind)
+	slices.Sort(m.needed)
+	a := &Advice{Rows: m.rows, Splits: len(m.max), Now: m.now}
+	if n := len(m.behind); n > 0 {
+		a.Disorder = m.behind[n-1]
+	}
+	// A row is behind the watermark when it is further back than the delay, and late when its last window
+	// was over by then.
+	from := func(s []int64, least int64) int64 {
+		i, _ := slices.BinarySearch(s, least)
+		return int64(len(s) - i)
+	}
+	point := func(d int64) AdvicePoint {
+		p := AdvicePoint{Delay: d, Behind: from(m.behind, d+1), Now: d == m.now}
+		p.Late = p.Behind
+		if windows {
+			p.Late = from(m.needed, d)
+		}
+		return p
+	}
+	if a.None = a.Disorder; windows {
+		a.None = 0
+		if n := len(m.needed); n > 0 {
+			a.None = m.needed[n-1] + 1
+		}
+	}
+	all := append(slices.Clone(delays), a.None)
+	if m.now >= 0 {
+		all = append(all, m.now)
+	}
+	slices.Sort(all)
+	found := false
+	for _, d := range slices.Compact(all) {
+		if d > a.None && d > m.now {
+			break
+		}
+		p := point(d)
+		a.Curve = append(a.Curve, p)
+		if !found && float64(p.Late) <= share*float64(m.rows) {
+			a.Recommended, found = p, true
+		}
+	}
+	return a
+}
+
+// Interval writes a time in ms as people and INTERVAL literals do: "1 min 30 s".
+func Interval(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	var parts []string
+	for _, u := range []struct {
+		name string
+		d    time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}} {
+		if n := d / u.d; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, u.name))
+			d -= n * u.d
+		}
+	}
+	if len(parts) == 0 {
+		return "0 s"
+	}
+	return strings.Join(parts, " ")
+}

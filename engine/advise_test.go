@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAdvise compares the curve with a count by hand: times in seconds, windows of ten.
+func TestAdvise(t *testing.T) {
+	const script = `CREATE TABLE t (s BIGINT, ts AS TO_TIMESTAMP_LTZ(s * 1000, 3), WATERMARK FOR ts AS ts - INTERVAL '3' SECOND) WITH (
+  'connector' = 'filesystem', 'path' = 'in.json', 'format' = 'json');
+CREATE TABLE counts (e TIMESTAMP_LTZ(3), n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO counts SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end;`
+	dir := t.TempDir()
+	// 9 comes when 12 was seen: its window is over once the watermark is 9.999, so a delay up to 2.001 s
+	// drops it. 4 comes when 31 was seen: 21.001 s. 29 is behind 31, but its window is over at 29.999: 1.001 s.
+	in := `{"s":1}
+{"s":12}
+{"s":9}
+{"s":31}
+{"s":29}
+{"s":4}
+{"s":35}
+`
+	if err := os.WriteFile(filepath.Join(dir, "in.json"), []byte(in), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err := New(Options{Dir: dir}).Advise(context.Background(), "t.sql", script, AdviseOptions{Rows: 100, Share: 0.15})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := all[0]
+	if len(all) != 1 || a.Rows != 7 || a.Now != 3000 || a.None != 21_002 || a.Disorder != 27_000 || !a.Ended || len(a.Windows) != 1 {
+		t.Errorf("got %+v", a)
+	}
+	want := map[int64][2]int64{0: {3, 3}, 1000: {3, 3}, 2000: {2, 2}, 3000: {1, 1}, 10_000: {1, 1}, 21_002: {1, 0}} // behind, late
+	for _, p := range a.Curve {
+		if w, ok := want[p.Delay]; ok && w != [2]int64{p.Behind, p.Late} {
+			t.Errorf("delay %d: %d behind and %d late, want %v", p.Delay, p.Behind, p.Late, w)
+		}
+	}
+	if a.Recommended.Delay != 3000 {
+		t.Errorf("recommended %+v", a.Recommended)
+	}
+	// A sample ends early.
+	all, err = New(Options{Dir: dir}).Advise(context.Background(), "t.sql", script, AdviseOptions{Rows: 3, Share: 0.15})
+	if err != nil || all[0].Rows != 3 || all[0].Ended {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	if _, err = New(Options{Dir: dir}).Advise(context.Background(), "t.sql", script, AdviseOptions{Rows: 3, Table: "u"}); err == nil || !strings.Contains(err.Error(), "no table u") {
+		t.Errorf("got %v", err)
+	}
+}

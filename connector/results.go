@@ -16,6 +16,9 @@ type Results struct {
 	// WindowStart and WindowEnd are the columns, among Key or not, that say which window a row is of; ""
 	// where there is none.
 	WindowStart, WindowEnd string
+	// Zone is the time zone that the windows are aligned in (an IANA name), so that their columns can be
+	// compared with watermarks, which are instants; "" where the windows are of plain TIMESTAMP.
+	Zone string
 	// Column names the column with each metadata that the table asked for: by "revision", "generation",
 	// "watermark", "is_final", "is_deleted", "emit_reason", "input_count", "cause". "revision" is always
 	// there.

@@ -209,6 +209,9 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 			if io.Writer, err = castSink(w, t, n.Schema, connector.Lookup(t.Connector).SinkMetadata, j.o.Env, j.dead.row(n, books, nil)); err != nil {
 				return err
 			}
+			if j.o.Results != nil && t.Results != nil {
+				io.Writer = &shownWriter{Writer: io.Writer, node: n, show: j.o.Results}
+			}
 		}
 	}
 	operator, err := build.Operator(j.ctx, j.p, n, io)
@@ -221,7 +224,7 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 
 // context makes what an operator may use.
 func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context {
-	c := &op.Context{Env: j.o.Env, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
+	c := &op.Context{Env: j.o.Env, Label: n.Label, NodeID: n.ID, Subtask: s.index, Parallelism: s.task.par,
 		MaxParallelism: j.o.MaxParallelism, Counters: books, Now: j.now, BatchRows: j.o.BatchRows,
 		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil), Budget: j.budget}
 	if _, ok := n.Op.(*plan.WindowAgg); ok && j.wantsMissed(n) {

@@ -40,7 +40,10 @@ type Options struct {
 	// BatchRows is the number of rows of a full batch (default vec.BatchRows).
 	BatchRows int
 	// Collect takes the rows of a bare SELECT. Calls do not overlap; b is valid during the call.
-	Collect        func(node *plan.Node, b *vec.Batch) error
+	Collect func(node *plan.Node, b *vec.Batch) error
+	// Results, if not nil, is shown the rows that go to tables of results, from several goroutines; b is
+	// valid during the call. A start anew from a checkpoint shows some again.
+	Results        func(node *plan.Node, b *vec.Batch)
 	Stdout, Stderr connector.Printer
 	// Resolve makes paths of the SQL text absolute (default: as they are).
 	Resolve func(string) string

@@ -60,6 +60,19 @@ func castMetadata(src *plan.Source, native *connector.Table, env *expr.Env) ([]e
 	return out, failed
 }
 
+// shownWriter shows rows to who looks on before they are written.
+type shownWriter struct {
+	connector.Writer
+	node *plan.Node
+	show func(*plan.Node, *vec.Batch)
+}
+
+// Write implements connector.Writer.
+func (w *shownWriter) Write(ctx context.Context, b *vec.Batch) error {
+	w.show(w.node, b)
+	return w.Writer.Write(ctx, b)
+}
+
 // castingWriter writes metadata columns as the types of the connector.
 type castingWriter struct {
 	connector.Writer

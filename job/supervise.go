@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/plan"
 )
 
@@ -218,6 +219,9 @@ func (s *Supervisor) Checkpoints() (CheckpointStatus, bool) {
 	c, ok := j.Checkpoints()
 	return c.after(before), ok
 }
+
+// Progress is Job.Progress of the latest start.
+func (s *Supervisor) Progress() map[string]connector.Progress { return s.current().Progress() }
 
 // Savepoint writes a savepoint while the job goes on, and returns its path.
 func (s *Supervisor) Savepoint(ctx context.Context) (string, error) {

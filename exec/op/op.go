@@ -123,6 +123,8 @@ func (c *Counters) Drop(r DropReason, n int) { c.Drops[r].Add(int64(n)) }
 // Context is what an operator may use, valid from Open to Close.
 type Context struct {
 	Env *expr.Env
+	// Label is what a user reads of the operator.
+	Label string
 	// NodeID is the operator's node in the plan, Subtask its parallel instance.
 	NodeID, Subtask, Parallelism int
 	// MaxParallelism is the number of key groups.

@@ -254,7 +254,8 @@ func (c *Coordinator) Tick(nowMs int64) []Action {
 	return c.settle(nowMs)
 }
 
-// Requested asks for a Savepoint, Stop or Drain. ref comes back in the report.
+// Requested asks for a Savepoint, Stop or Drain. ref comes back in the report. A Drain that is asked for
+// during a Stop waits for it: if the Stop is refused, the job is drained.
 func (c *Coordinator) Requested(nowMs int64, k Kind, ref string) []Action {
 	if k == Periodic || k == Final {
 		panic("BUG: nobody asks for a " + k.String())
@@ -262,7 +263,7 @@ func (c *Coordinator) Requested(nowMs int64, k Kind, ref string) []Action {
 	if !c.event() {
 		return nil
 	}
-	if why := c.closing(); why != "" {
+	if why := c.closing(); why != "" && !(k == Drain && c.mayGoOn()) {
 		c.act(Action{Do: DoReport, Kind: k, Ref: ref, Err: errors.New(why)})
 		return c.settle(nowMs)
 	}
@@ -281,6 +282,13 @@ func (c *Coordinator) closing() string {
 		return "the job is stopping already"
 	}
 	return ""
+}
+
+// mayGoOn reports whether nothing but Stops that are not in place is about to end the job.
+func (c *Coordinator) mayGoOn() bool {
+	stays := func(r request) bool { return r.kind <= Stop }
+	return c.ending == Periodic && (c.flight.stage == landed || stays(c.flight.request)) &&
+		!slices.ContainsFunc(c.requests, func(r request) bool { return !stays(r) })
 }
 
 // Finished says that the input has ended and that everything it led to was emitted. A last

@@ -138,6 +138,18 @@ func takeLease(ctx context.Context, s object.Store, o RepositoryOptions) (*lease
 	} else if err != nil {
 		return nil, fail(err)
 	}
+	// The number may have been free because whoever took it has gone since, and another has taken a later
+	// one: that counts.
+	if last, _, err = l.list(ctx); err != nil {
+		return nil, fail(err)
+	}
+	if last > l.n {
+		there, err := l.read(ctx, last)
+		if err = errors.Join(err, s.Delete(ctx, leaseName(l.n))); err != nil {
+			return nil, fail(err)
+		}
+		return nil, &LockedError{Job: o.Job, Owner: there.Owner, Until: there.Until}
+	}
 	// An owner that is halted may write its own anew, which counts for nothing below ours.
 	if err := s.Delete(ctx, numbers...); err != nil {
 		return nil, fail(err)

@@ -2,6 +2,8 @@ package checkpoint_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,6 +26,60 @@ func (s *slowOnce) Put(ctx context.Context, name string, data []byte) error {
 	}
 	return s.Store.Put(ctx, name, data)
 }
+
+// beforePut calls do before the first PutIfAbsent of a lease.
+type beforePut struct {
+	object.Store
+	do func()
+}
+
+func (s *beforePut) PutIfAbsent(ctx context.Context, name string, data []byte) error {
+	if do := s.do; do != nil && strings.Contains(name, "/lock/") {
+		s.do = nil
+		do()
+	}
+	return s.Store.PutIfAbsent(ctx, name, data)
+}
+
+// TestLease_BelowTheOneThatCounts halts a process between its look at the leases and its own: meanwhile
+// another takes that number and ends, and a third takes the next one and removes the one before.
+func TestLease_BelowTheOneThatCounts(t *testing.T) {
+	_, local := newMemoryBench(t)
+	open := func(s object.Store) (*checkpoint.Repository, error) {
+		return checkpoint.OpenRepository(t.Context(), checkpoint.RepositoryOptions{Store: s, Job: "job"})
+	}
+	var third *checkpoint.Repository
+	halted := &beforePut{Store: leased{local}, do: func() {
+		second, err := open(leased{local})
+		if err == nil {
+			err = second.Close()
+		}
+		if err == nil {
+			third, err = open(leased{local})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}}
+	var locked *checkpoint.LockedError
+	if _, err := open(halted); !errors.As(err, &locked) || locked.Owner == "" {
+		t.Fatalf("the job is locked twice: %v", err)
+	}
+	if _, err := open(leased{local}); !errors.As(err, &locked) {
+		t.Errorf("the third lost its lease: %v", err)
+	}
+	if err := third.Close(); err != nil {
+		t.Error(err)
+	}
+	again, err := open(leased{local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+}
+
+// leased hides that a store can lock.
+type leased struct{ object.Store }
 
 // TestLease_GivenBackDuringRenewal gives a lease back while its renewal is on its way to the store: it
 // stays given back.

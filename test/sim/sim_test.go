@@ -7,8 +7,9 @@
 //	go test ./test/sim -seed 4711        one seed, again
 //	go test ./test/sim -seeds 1-10000    many
 //
-// Where things happen is counted in events, not in time, so a seed mostly repeats itself; which
-// goroutine runs first it does not decide.
+// Where things happen is counted in events, not in time, and what chance decides follows from the seed,
+// the number of the process and what it is about, so that a seed repeats itself (see TestRepeats); only
+// between channels that are ready at the same time does the language choose.
 //
 // Planted bugs prove that the simulation finds what it is for: see TestPlanted.
 package sim
@@ -121,7 +122,7 @@ func simulate(t *testing.T, seed uint64, bug string) *run {
 	synctest.Test(t, func(*testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		j := makeJob(r)
-		want := newWorld(j, r)
+		want := newWorld(j, seed)
 		defer worlds.Delete(want.id)
 		out.script = j.script("N")
 		ref, err := want.undisturbed()
@@ -129,7 +130,7 @@ func simulate(t *testing.T, seed uint64, bug string) *run {
 			out.problems = append(out.problems, "the undisturbed run: "+err.Error())
 			return
 		}
-		w := newWorld(j, r)
+		w := newWorld(j, seed)
 		defer worlds.Delete(w.id)
 		w.bug = bug
 		got, err := w.disturbed(dir, out)
@@ -267,7 +268,7 @@ func (w *world) disturbed(dir string, out *run) (*job.Report, error) {
 			empty = true
 		}
 		if l.machine {
-			w.disk = w.disk.Crash(w.r)
+			w.disk = w.disk.Crash(rand.New(rand.NewPCG(w.seed, 1<<32+uint64(n))))
 		}
 		w.disk.StopBefore(1 << 40)
 	}

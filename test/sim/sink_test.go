@@ -218,7 +218,7 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 	case l.fault("commit fails"):
 		return errAway
 	case l.fault("commit is slow"):
-		time.Sleep(time.Duration(l.draw(200)) * time.Millisecond)
+		time.Sleep(time.Duration(l.draw("delay of a commit", 200)) * time.Millisecond)
 	}
 	var all bytes.Buffer
 	for _, x := range cs {

@@ -27,8 +27,10 @@ import (
 type world struct {
 	id      string
 	job     *testJob
-	r       *rand.Rand
-	bug     string // planted
+	seed    uint64
+	started int        // lives
+	r       *rand.Rand // of the process that runs
+	bug     string     // planted
 	disk    *objecttest.Disk
 	life    *life // the process that runs
 	targets map[string]*target
@@ -37,8 +39,8 @@ type world struct {
 
 var worldCount atomic.Int64
 
-func newWorld(j *testJob, r *rand.Rand) *world {
-	w := &world{id: strconv.FormatInt(worldCount.Add(1), 10), job: j, r: r, disk: objecttest.NewDisk(), targets: map[string]*target{}}
+func newWorld(j *testJob, seed uint64) *world {
+	w := &world{id: strconv.FormatInt(worldCount.Add(1), 10), job: j, seed: seed, disk: objecttest.NewDisk(), targets: map[string]*target{}}
 	if err := errors.Join(w.disk.MkdirAll(root), w.disk.SyncDir("/")); err != nil {
 		panic(err)
 	}
@@ -84,7 +86,7 @@ type life struct {
 
 	mu      sync.Mutex
 	seen    map[string]int
-	dice    *rand.Rand
+	dice    uint64
 	sources []*source
 	repo    *checkpoint.Repository
 }
@@ -94,10 +96,13 @@ var (
 	errStoreAway = errors.New("the store is away, or its answer is lost")
 )
 
-// newLife decides what will happen to the next process; the last one is left alone.
+// newLife decides what will happen to the next process; the last one is left alone. What chance decides
+// follows from the seed and the number of the process only, not from what happened to those before it.
 func (w *world) newLife(last bool) *life {
+	w.started++
+	w.r = rand.New(rand.NewPCG(w.seed, uint64(w.started)))
 	l := &life{w: w, checkpoints: true, faulty: map[string]bool{}, seen: map[string]int{}, stopping: make(chan struct{}), drained: make(chan struct{}),
-		dice: rand.New(rand.NewPCG(w.r.Uint64(), 0))}
+		dice: w.r.Uint64()}
 	if !last {
 		l.place = places[w.r.IntN(len(places))]
 		most := map[string]int{"read": 60, "write": 40, "prepare": 12, "disk": 150, "time": 100}[l.place]
@@ -146,17 +151,20 @@ func (l *life) die() {
 
 func (l *life) allRead() { l.onceDrained.Do(func() { close(l.drained) }) }
 
-// fault draws whether something fails.
-func (l *life) fault(what string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.faulty[what] && l.dice.IntN(4) == 0
-}
+// fault draws whether something fails. Each kind of fault has chances of its own, so that it does not
+// matter which goroutine asks first.
+func (l *life) fault(what string) bool { return l.faulty[what] && l.draw(what, 4) == 0 }
 
-func (l *life) draw(n int) int {
+// draw is a number below n, of a series that belongs to what.
+func (l *life) draw(what string, n int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.dice.IntN(n)
+	l.seen["draw "+what]++
+	h := l.dice
+	for _, b := range []byte(what) {
+		h = mix(h ^ uint64(b))
+	}
+	return int(mix(h+uint64(l.seen["draw "+what])) % uint64(n))
 }
 
 // root is where the simulated disk is; other paths are those of the operating system.
@@ -308,7 +316,7 @@ func (r *repository) Save(ctx context.Context, m *checkpoint.Manifest, paths map
 	case l.fault("save fails"):
 		return checkpoint.Saved{}, errStoreAway
 	case l.fault("save is slow"):
-		time.Sleep(time.Duration(l.draw(100)) * time.Millisecond)
+		time.Sleep(time.Duration(l.draw("delay of a save", 100)) * time.Millisecond)
 	}
 	saved, err := r.Repository.Save(ctx, m, paths)
 	if err != nil {

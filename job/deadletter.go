@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -58,16 +59,19 @@ func newDeadLetters(j *Job) *deadLetters {
 	return &deadLetters{j: j, outs: map[string]deadOut{}, again: map[string]*refetcher{}}
 }
 
-// record returns the handling of records of t that cannot be decoded, or that a sink's target
-// refuses. The records of a source count in its subtask's books; those of a sink came in as rows.
+// record returns the handling of records of t that cannot be decoded, or, without books, of rows that
+// a sink's target refuses: those came in as rows, and count as dropped in the books of the sink.
 func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format.BadRecord) error {
 	return func(b format.BadRecord) error {
-		l := &deadLetter{Table: t.Name, Reason: b.Err.Error(), raw: b.Bytes}
+		l := &deadLetter{Table: t.Name, Reason: b.Err.Error()}
 		l.at(b.Origin, b.Pos)
-		l.setRecord(b.Bytes)
 		if books != nil {
+			l.raw = b.Bytes
+			l.setRecord(b.Bytes)
 			books.RowsIn.Add(1)
 			books.Drop(op.DropDeadLetter, 1)
+		} else {
+			d.refused(l, t, b)
 		}
 		err := fmt.Errorf("%s of table %s: %w: %s; fix the record, or give the table a "+
 			"dead-letter output ('dead-letter.path' = 'folder/') or the format's ignore-parse-errors",
@@ -79,6 +83,29 @@ func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format
 			stop.row, stop.complaint = fmt.Sprintf("the record %s of table %s", excerpt(b.Bytes), t.Name), t.Name+": "+b.Err.Error()
 		}
 		return d.put(t, l, stop)
+	}
+}
+
+// refused completes the letter of a row that the target of a sink refuses, whose text b has, and counts
+// it. Sinks tell of such rows when they write and when they commit, from any goroutine.
+func (d *deadLetters) refused(l *deadLetter, t *connector.Table, b format.BadRecord) {
+	for _, n := range d.j.p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); ok && s.Table == t && len(d.j.books[n.ID]) > 0 {
+			d.j.books[n.ID][0].Drop(op.DropDeadLetter, 1)
+			break
+		}
+	}
+	text := json.NewDecoder(bytes.NewReader(b.Bytes))
+	text.UseNumber() // a BIGINT is no float64
+	if text.Decode(&l.Row) != nil {
+		l.Row = nil
+	}
+	if l.Position != nil && hasDeadLetter(t) {
+		d.refetch(l, b.Origin, b.Pos)
+	}
+	if l.raw == nil && l.RecordError == "" {
+		l.raw = b.Bytes
+		l.setRecord(b.Bytes)
 	}
 }
 

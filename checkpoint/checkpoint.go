@@ -17,8 +17,19 @@ import (
 	"github.com/tidemark-stream/tidemark/types"
 )
 
-// FormatVersion is the version of manifests that this program writes. It reads all up to it.
-const FormatVersion = 1
+// FormatVersion is the newest version of manifests that this program writes. It reads all up to it.
+// Version 2 has a Source.Memory, without which splits would be read again; others are of version 1.
+const FormatVersion = 2
+
+// version is the one that m needs to be written in.
+func (m *Manifest) version() int {
+	for i := range m.Sources {
+		if m.Sources[i].Memory != nil {
+			return 2
+		}
+	}
+	return 1
+}
 
 // Manifest is everything that a checkpoint is made of: complete in itself but for Files, which it
 // names with size and checksum.
@@ -99,6 +110,9 @@ type Source struct {
 	// Fed is the fingerprint of the source.
 	Fed    string  `json:"fed"`
 	Splits []Split `json:"splits"`
+	// Memory is what the source's connector.Rememberer says of splits that were read to their end and
+	// are not among Splits.
+	Memory []byte `json:"memory,omitempty"`
 	// Done says that no more splits would be found.
 	Done bool `json:"done,omitempty"`
 	// Clock is the combined watermark of the source's time attribute, ms.

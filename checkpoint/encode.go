@@ -16,7 +16,7 @@ import (
 // 64 bits); the total length tells a torn object from a whole one before anything else is read.
 //
 //	 0  magic      89 'T' 'M' 'C' 'K' 'P' 0D 0A
-//	 8  version    u32, FormatVersion
+//	 8  version    u32, that of the Manifest
 //	12  sections   u32, n
 //	16  length     u64, bytes of the whole object
 //	24  directory  n entries of 32 bytes:
@@ -132,7 +132,7 @@ func newSection(kind uint16, number int, raw []byte) section {
 // EncodeManifest gives the bytes of a manifest. writer tells these bytes from those of anyone else.
 func EncodeManifest(m *Manifest, writer string) ([]byte, error) {
 	c := *m
-	c.Version = FormatVersion
+	c.Version = m.version()
 	h := manifestHeader{Manifest: &c, Writer: writer}
 	sections := make([]section, 1, 1+len(m.Tail)+len(m.Channels))
 	for i, t := range m.Tail {
@@ -148,10 +148,10 @@ func EncodeManifest(m *Manifest, writer string) ([]byte, error) {
 		return nil, fmt.Errorf("encode checkpoint %d: %w", m.ID, err)
 	}
 	sections[0] = newSection(sectionHeader, 0, text)
-	return joinSections(sections), nil
+	return joinSections(c.Version, sections), nil
 }
 
-func joinSections(sections []section) []byte {
+func joinSections(version int, sections []section) []byte {
 	size := directoryAt + directoryStep*len(sections) + sumSize
 	for _, s := range sections {
 		size += len(s.stored)
@@ -159,7 +159,7 @@ func joinSections(sections []section) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, size)
 	b = append(b, manifestMagic...)
-	b = le.AppendUint32(b, FormatVersion)
+	b = le.AppendUint32(b, uint32(version))
 	b = le.AppendUint32(b, uint32(len(sections)))
 	b = le.AppendUint64(b, uint64(size))
 	for _, s := range sections {

@@ -103,6 +103,17 @@ func TestManifestOfVersion1(t *testing.T) {
 	}
 }
 
+// TestManifestVersion: what an earlier program would misread is of a version that it refuses.
+func TestManifestVersion(t *testing.T) {
+	m := whole()
+	m.Sources[0].Memory = []byte{1, 2, 3}
+	data := encode(t, m)
+	got, err := checkpoint.DecodeManifest(data, "it")
+	if err != nil || got.Version != 2 || data[8] != 2 || string(got.Sources[0].Memory) != "\x01\x02\x03" {
+		t.Errorf("version %d, %d in front, %v", got.Version, data[8], err)
+	}
+}
+
 func TestManifestDamage(t *testing.T) {
 	data := encode(t, whole())
 	for i := range data {
@@ -158,7 +169,7 @@ func TestManifestOfLaterVersion(t *testing.T) {
 	data := encode(t, whole())
 	binary.LittleEndian.PutUint32(data[8:], checkpoint.FormatVersion+1)
 	_, err := checkpoint.DecodeManifest(data, "checkpoints/7")
-	if !errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "format version 2") {
+	if !errors.Is(err, checkpoint.ErrNewer) || errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "format version 3") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -154,9 +154,21 @@ type Enumerator interface {
 	// Discover returns splits that it did not return before; done says that there will be no
 	// more. Unless done, it is called again from time to time.
 	Discover(ctx context.Context) (splits []Split, done bool, err error)
-	// Known tells an enumerator that starts from a checkpoint which splits exist already.
+	// Known tells an enumerator that starts from a checkpoint which splits exist already; a
+	// Rememberer only those that are still to be read.
 	Known(ids []string)
 	Close() error
+}
+
+// Rememberer is implemented by enumerators that remember which splits were read to their end in less
+// room than their names take. Others are told of all splits by Known, and every checkpoint names them.
+// Its methods may be called while Discover is.
+type Rememberer interface {
+	// Remember takes note of splits that were read to their end, and returns what checkpoints from
+	// now on hold in place of these and of all that it was told of before.
+	Remember(ended []string) ([]byte, error)
+	// Recall is given what Remember returned, at a start from a checkpoint, before Known and Discover.
+	Recall(memory []byte) error
 }
 
 // Split is a piece of a source that is read in order.

@@ -130,13 +130,15 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 			return nil, nil, fmt.Errorf("state: %w", err)
 		}
 	}
-	m := &checkpoint.Manifest{Version: checkpoint.FormatVersion, Job: c.o.Job, Lineage: c.o.Lineage, ID: k.id,
+	m := &checkpoint.Manifest{Job: c.o.Job, Lineage: c.o.Lineage, ID: k.id,
 		Finished: finished, Run: c.o.Run, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
 		Parallelism: c.j.o.Parallelism, MaxParallelism: c.j.o.MaxParallelism,
 		Files: c.files, Tail: tail}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	c.describe(m, &k.got)
+	if err := c.describe(m, &k.got); err != nil {
+		return nil, nil, err
+	}
 	for _, n := range c.j.p.Nodes {
 		for i := range n.Inputs {
 			if ch := k.got.channels[[2]int{n.ID, i}]; ch != nil {
@@ -173,7 +175,7 @@ func (c *checkpoints) mixed() bool {
 }
 
 // describe writes the operators and sources of a manifest.
-func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) {
+func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) error {
 	for _, n := range c.j.p.Nodes {
 		fp := c.o.Fingerprints[n.ID]
 		o := checkpoint.Operator{ID: c.ids[n.ID], Node: n.ID, Label: n.Label, Computes: fp.Computes, Fed: fp.Fed,
@@ -212,8 +214,15 @@ func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) {
 			}
 		}
 		slices.SortFunc(s.Splits, func(a, b checkpoint.Split) int { return a.Order - b.Order })
+		if sh.memory != nil {
+			var err error
+			if s.Memory, err = sh.memory.told(); err != nil {
+				return fmt.Errorf("what was read of table %s: %w", sh.table.Name, err)
+			}
+		}
 		m.Sources = append(m.Sources, s)
 	}
+	return nil
 }
 
 // stateful returns an operator of a node if it keeps state.

@@ -446,6 +446,10 @@ func (s *subtask) freezeAhead(f *frozen, r *opRun, input int, a *ahead) {
 // freeze writes down where the source stands, and how many rows were counted that will be read again.
 func (s *sourceRun) freeze() (f frozenSource, unread int64) {
 	f = frozenSource{node: s.node.ID, reader: s.reader, done: s.done, clock: s.clock.now()}
+	if s.memory != nil {
+		s.memory.tell(s.ends)
+		clear(s.ends)
+	}
 	for id, p := range s.ends {
 		f.splits = append(f.splits, checkpoint.Split{ID: id, Offset: p.Offset, Set: p.Set, Ended: true})
 	}

@@ -74,6 +74,9 @@ func (j *Job) firstSplits(s *sourceShared) (err error) {
 	if s.enum, err = s.source.NewEnumerator(j.ctx); err != nil {
 		return fmt.Errorf("open table %s: %w", s.table.Name, err)
 	}
+	if r, ok := s.enum.(connector.Rememberer); ok && j.checkpoints != nil {
+		s.memory = &memory{r: r}
+	}
 	if from := j.savedSource(s.node); from != nil {
 		err = s.restoreSplits(j.ctx, from)
 	} else {

@@ -32,11 +32,18 @@ func (s *savedState) Scan(st int, f func(group int, key, value []byte) error) er
 // restoreSplits returns the splits of a source as the checkpoint has them and those found since,
 // and tells the clock what it knew.
 func (s *sourceShared) restoreSplits(ctx context.Context, from *checkpoint.Source) error {
-	ids := make([]string, 0, len(from.Splits))
+	var open, ended []string
 	for _, sp := range from.Splits {
-		ids = append(ids, sp.ID)
+		if sp.Ended && s.memory != nil {
+			ended = append(ended, sp.ID) // the checkpoint was written when nobody could remember them
+		} else {
+			open = append(open, sp.ID)
+		}
 	}
-	s.enum.Known(ids)
+	if err := s.recall(from, ended); err != nil {
+		return err
+	}
+	s.enum.Known(open)
 	found, done, err := s.enum.Discover(ctx)
 	if err != nil {
 		return err
@@ -45,6 +52,9 @@ func (s *sourceShared) restoreSplits(ctx context.Context, from *checkpoint.Sourc
 	s.restored = map[string]checkpoint.Split{}
 	s.clock.restore(from.Clock)
 	for _, sp := range from.Splits {
+		if sp.Ended && s.memory != nil {
+			continue
+		}
 		s.restored[sp.ID] = sp
 		if sp.Ended {
 			continue

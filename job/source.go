@@ -46,6 +46,7 @@ type sourceShared struct {
 
 	restored   map[string]checkpoint.Split // by split: where the checkpoint has it
 	enum       connector.Enumerator
+	memory     *memory           // of the splits read to their end; nil: checkpoints name them
 	found      []connector.Split // by the first discovery
 	discovered bool              // no more splits will come
 	runs       []*sourceRun      // by subtask

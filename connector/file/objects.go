@@ -308,19 +308,17 @@ func (e *objectEnumerator) hand() []connector.Split {
 	return out
 }
 
-// Known implements connector.Enumerator. Those that were read to their end are among the ids, and nothing
-// says which they are, so none is counted as unread: ended ones would be for ever, and with maxUnread of
-// them nothing would be handed out any more.
+// Known implements connector.Enumerator: none of these was read to its end.
 func (e *objectEnumerator) Known(ids []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range ids {
 		e.watch.seen[seenKey(id)] = sight{state: handed}
 	}
+	e.watch.unread += len(ids)
 }
 
-// Remember takes note of splits that have come to their end, and returns all of them that are still
-// there, in about six bytes each.
+// Remember implements connector.Rememberer: about six bytes for each object that is still there.
 func (e *objectEnumerator) Remember(ended []string) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -336,7 +334,7 @@ func (e *objectEnumerator) Remember(ended []string) ([]byte, error) {
 	return e.watch.encode(), nil
 }
 
-// Recall is given what Remember returned, at the start from a checkpoint.
+// Recall implements connector.Rememberer.
 func (e *objectEnumerator) Recall(memory []byte) error {
 	keys, err := decodeSeen(memory)
 	if err != nil {

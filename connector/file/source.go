@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -74,16 +75,19 @@ func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
 	if s.objects != nil {
 		return newObjectEnumerator(s.objects, s.watch), nil
 	}
-	return &enumerator{s: s, known: map[string]bool{}}, nil
+	return &enumerator{s: s, known: map[uint64]bool{}}, nil
 }
 
 func (s *source) NewReader(context.Context, int) (connector.Reader, error) { return &reader{s}, nil }
 
-// enumerator lists files. A file is a split; it is expected not to change once it is seen.
+// enumerator lists files. A file is a split; it is expected not to change once it is seen. Those that are
+// gone are remembered too: a folder may be away for a while.
 type enumerator struct {
-	s     *source
-	known map[string]bool
-	last  time.Time
+	s    *source
+	last time.Time
+
+	mu    sync.Mutex      // Remember may be called during Discover
+	known map[uint64]bool // by seenKey; true: read to its end
 }
 
 // Discover implements connector.Enumerator.
@@ -97,20 +101,49 @@ func (e *enumerator) Discover(context.Context) ([]connector.Split, bool, error) 
 	if err != nil {
 		return nil, false, err
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var out []connector.Split
 	for _, f := range files {
-		if !e.known[f] {
-			e.known[f] = true
+		k := seenKey(f)
+		if _, ok := e.known[k]; !ok {
+			e.known[k] = false
 			out = append(out, connector.Split{ID: f})
 		}
 	}
 	return out, bounded, nil
 }
 
+// Known implements connector.Enumerator.
 func (e *enumerator) Known(ids []string) {
 	for _, id := range ids {
-		e.known[id] = true
+		e.known[seenKey(id)] = false
 	}
+}
+
+// Remember implements connector.Rememberer.
+func (e *enumerator) Remember(ended []string) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range ended {
+		e.known[seenKey(id)] = true
+	}
+	var keys []uint64
+	for k, read := range e.known {
+		if read {
+			keys = append(keys, k)
+		}
+	}
+	return encodeSeen(keys), nil
+}
+
+// Recall implements connector.Rememberer.
+func (e *enumerator) Recall(memory []byte) error {
+	keys, err := decodeSeen(memory)
+	for _, k := range keys {
+		e.known[k] = true
+	}
+	return err
 }
 
 func (e *enumerator) Close() error { return nil }

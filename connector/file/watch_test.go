@@ -205,13 +205,17 @@ func TestWatch_Unread(t *testing.T) {
 	second := hand("remembered", maxUnread)
 	e.o.read = keysOf(second[:7])
 	hand("read", 7)
-	_, err = e.Remember(second[:7])
+	memory, err := e.Remember(second[:7])
 	must(t, err)
 	hand("read and remembered", 0)
-	// A start is told of all, also of those that were read.
+	// A start knows which of them were not read.
 	e = enumeratorOf(t, table)
-	e.Known(ids)
-	hand("after a start", min(maxUnread, n-len(ids)))
+	must(t, e.Recall(memory))
+	open := ids[maxUnread+7:]
+	e.Known(open)
+	hand("after a start", 0)
+	e.o.read = keysOf(open[:5])
+	hand("read after a start", 5)
 }
 
 func keysOf(ids []string) (keys []uint64) {

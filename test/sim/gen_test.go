@@ -19,8 +19,9 @@ type row struct {
 
 // table is a made-up table: its splits, read from position 0 on.
 type table struct {
-	splits  [][]row
-	changes bool // it has all kinds of rows, and no event time
+	splits    [][]row
+	changes   bool // it has all kinds of rows, and no event time
+	remembers bool // its enumerator remembers the splits that were read to their end
 }
 
 // query is one INSERT of a job.
@@ -110,6 +111,7 @@ func makeTable(r *rand.Rand, live, changes bool) *table {
 		}
 		t.splits = append(t.splits, rows)
 	}
+	t.remembers = r.IntN(2) == 0
 	return t
 }
 

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -81,7 +84,44 @@ func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
 			splits = append(splits, connector.Split{ID: strconv.Itoa(i)})
 		}
 	}
-	return connector.FixedSplits(splits...), nil
+	e := connector.FixedSplits(splits...)
+	if s.t.remembers {
+		e = &rememberer{Enumerator: e, read: map[string]bool{}}
+	}
+	return e, nil
+}
+
+// rememberer is an enumerator that remembers which splits were read to their end.
+type rememberer struct {
+	connector.Enumerator
+	mu   sync.Mutex
+	read map[string]bool
+}
+
+// Remember implements connector.Rememberer.
+func (e *rememberer) Remember(ended []string) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, id := range ended {
+		e.read[id] = true
+	}
+	return []byte(strings.Join(slices.Sorted(maps.Keys(e.read)), " ")), nil
+}
+
+// Recall implements connector.Rememberer.
+func (e *rememberer) Recall(memory []byte) error {
+	for id := range strings.FieldsSeq(string(memory)) {
+		e.read[id] = true
+	}
+	return nil
+}
+
+// Discover implements connector.Enumerator.
+func (e *rememberer) Discover(ctx context.Context) ([]connector.Split, bool, error) {
+	splits, done, err := e.Enumerator.Discover(ctx)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(splits, func(s connector.Split) bool { return e.read[s.ID] }), done, err
 }
 
 // NewReader implements connector.Source.

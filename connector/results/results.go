@@ -40,8 +40,13 @@ type Store interface {
 	Query(ctx context.Context, q Query) (*Rows, error)
 	// Progress returns the last n progress rows of a generation, newest first; of any with "".
 	Progress(ctx context.Context, generation string, n int) ([]connector.Progress, error)
-	// Pointer returns the pointer; one without ranges and version 0 where it was never set.
+	// Missed lists the windows that progress rows of a generation, begun after a time, say rows came too late
+	// for, by start, each once.
+	Missed(ctx context.Context, generation string, after int64) ([]connector.MissedWindow, error)
+	// Pointer returns the pointer; one without ranges and version 0 where it was never set. Pointers returns
+	// all versions, the newest first.
 	Pointer(ctx context.Context) (Pointer, error)
+	Pointers(ctx context.Context) ([]Pointer, error)
 	// Point sets the pointer to p in one atomic step; p.Version must be one more than what there is, else
 	// ErrMoved.
 	Point(ctx context.Context, p Pointer) error
@@ -49,15 +54,17 @@ type Store interface {
 	Generations(ctx context.Context) ([]Generation, error)
 	// Totals adds up the newest revisions of a generation by window: for reconciliation.
 	Totals(ctx context.Context, generation string, from, to int64) ([]Total, error)
-	// Corrected lists windows of a range of which the given generation got revisions after a time.
+	// Corrected lists windows of a range of which the given generation got revisions that were written after a
+	// time, and how many.
 	Corrected(ctx context.Context, generation string, from, to, after int64) ([]connector.MissedWindow, error)
 	// Conflicts counts keys with an equal revision and different content.
 	Conflicts(ctx context.Context) (int64, error)
 	// Note keeps a record; Records returns those of a kind ("" all), the newest first.
 	Note(ctx context.Context, r Record) error
 	Records(ctx context.Context, kind string) ([]Record, error)
-	// Drop removes a generation whole. Prune removes superseded revisions of windows that end before a time
-	// in an order in which a stale one is never the newest, and returns how many rows went, or -1.
+	// Drop removes a generation whole; one that the pointer names is refused. Prune removes superseded
+	// revisions of windows that start before a time, in an order in which a stale one is never the newest,
+	// and returns how many rows went, or -1.
 	Drop(ctx context.Context, generation string) error
 	Prune(ctx context.Context, generation string, before int64) (int64, error)
 	// Lint looks for what would add up versions: views over the history.
@@ -109,15 +116,15 @@ type Generation struct {
 	Keys, Revisions         int64
 }
 
-// Total is the newest revisions of one window added up.
+// Total is the newest revisions of one window, without deleted ones, added up.
 type Total struct {
-	Window int64 // start
-	Keys   int64
+	Window int64 `json:"window"` // start
+	Keys   int64 `json:"keys"`
 	// Hash is the sum of a hash of each row's key and values, so that equal windows are told from different
-	// ones in a glance.
-	Hash uint64
-	// Sums are those of the numeric columns, by name, with all digits.
-	Sums map[string]string
+	// ones in a glance. Only hashes of one store can be compared.
+	Hash uint64 `json:"hash"`
+	// Sums are those of the numeric columns, by name, with all digits; "" where all are NULL.
+	Sums map[string]string `json:"sums,omitempty"`
 }
 
 // Record is something that was done to the table.
@@ -140,6 +147,9 @@ func Register(name string, open Opener) {
 	}
 	openers[name] = open
 }
+
+// Known reports whether the results of a connector's tables can be opened.
+func Known(connector string) bool { return openers[connector] != nil }
 
 // Open returns the Store of t, which must have Results.
 func Open(ctx context.Context, t *connector.Table) (Store, error) {

@@ -1,0 +1,449 @@
+package clickhouse
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
+	"github.com/tidemark-stream/tidemark/connector/results/sqlstore"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+func init() { results.Register("clickhouse", openResults) }
+
+// resultsWithin is how long a store waits for a server that is away.
+const resultsWithin = 10 * time.Second
+
+// idleSessions is how many connections are kept for the next calls.
+const idleSessions = 4
+
+// store is a table of results in ClickHouse.
+type store struct {
+	sqlstore.Store
+	d *ddl
+	c *config
+
+	mu    sync.Mutex
+	idle  []*session      // not in use; guarded by mu
+	knows map[string]bool // the settings of ours that the server has, nil: not asked yet; guarded by mu
+}
+
+func openResults(_ context.Context, t *connector.Table, o option.Values) (results.Store, error) {
+	s, err := newStore(t, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newStore(t *connector.Table, o option.Values) (*store, error) {
+	l, err := results.LayoutOf(t)
+	if err != nil {
+		return nil, err
+	}
+	c, err := configOf(o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDDL(l, c, o)
+	if err != nil {
+		return nil, err
+	}
+	s := &store{d: d, c: c}
+	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest}
+	return s, nil
+}
+
+// with calls f with a session, again where what failed may pass.
+func (s *store) with(ctx context.Context, f func(*session) error) error {
+	s.mu.Lock()
+	se := &session{c: s.c}
+	if n := len(s.idle); n > 0 {
+		se, s.idle = s.idle[n-1], s.idle[:n-1]
+	}
+	s.mu.Unlock()
+	p := &patience{connector.Patience{Tries: s.c.tries, Within: min(s.c.patience, resultsWithin)}}
+	for {
+		err := f(se)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.idle) < idleSessions {
+				s.idle = append(s.idle, se)
+			} else {
+				se.close()
+			}
+			return nil
+		}
+		if err := p.again(ctx, err); err != nil {
+			se.close()
+			return fmt.Errorf("table '%s' of ClickHouse: %w", s.d.table, hinted(err))
+		}
+	}
+}
+
+// hinted says what to do where a table of ours is missing.
+func hinted(err error) error {
+	var se *serverError
+	if errors.As(err, &se) && (se.code == 60 || se.code == 47) { // no such table, no such column
+		return fmt.Errorf("%w; create what `tidemark ddl clickhouse` prints, or set 'sink.create' = 'true'", err)
+	}
+	return err
+}
+
+func (s *store) ask(ctx context.Context, sql string) ([][]string, error) {
+	var rows [][]string
+	err := s.with(ctx, func(se *session) (err error) {
+		rows, err = se.query(ctx, sql)
+		return err
+	})
+	return rows, err
+}
+
+// exec runs statements, one after the other.
+func (s *store) exec(ctx context.Context, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := s.ask(ctx, sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Statements implements results.Store.
+func (s *store) Statements() []results.Statement { return s.d.statements() }
+
+// Ensure implements results.Store.
+func (s *store) Ensure(ctx context.Context) error {
+	for _, st := range s.d.statements() {
+		if err := s.exec(ctx, st.SQL); err != nil {
+			return fmt.Errorf("create %s: %w", st.Name, err)
+		}
+	}
+	return nil
+}
+
+// newest are the documents of the pointer's versions.
+func (s *store) newest(ctx context.Context, n int) ([]string, error) {
+	sql := "SELECT document FROM " + s.d.name("_pointer") + " ORDER BY version DESC, at_ms ASC"
+	if n > 0 {
+		sql += " LIMIT " + strconv.Itoa(n)
+	}
+	rows, err := s.ask(ctx, sql)
+	var out []string
+	for _, r := range rows {
+		out = append(out, r[0])
+	}
+	return out, err
+}
+
+// Point implements results.Store. A version is one block under a token of its own: of two that set the
+// same version the table takes the first, and the second finds that it is not its own. That holds for as
+// many versions as the table keeps tokens; what is older is found out by looking.
+func (s *store) Point(ctx context.Context, p results.Pointer) error {
+	if err := s.L.CheckRange(&p); err != nil {
+		return err
+	}
+	now, err := s.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	nonce := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+	if p.Version != now.Version+1 {
+		return results.ErrMoved
+	}
+	doc, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	var froms, tos []int64
+	var gens []string
+	for _, r := range p.Ranges {
+		froms, tos, gens = append(froms, r.From), append(tos, r.To), append(gens, r.Generation)
+	}
+	b := &oneRow{}
+	b.int("version", p.Version)
+	b.text("base", p.Default)
+	b.ints("froms", froms)
+	b.ints("tos", tos)
+	b.texts("generations", gens)
+	b.text("nonce", nonce)
+	b.int("at_ms", p.At)
+	b.text("document", string(doc))
+	settings := []setting{{"insert_deduplication_token", "tidemark/pointer/" + strconv.FormatInt(p.Version, 10)}}
+	known, err := s.known(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range wanted {
+		if _, given := s.c.settings[w.name]; !given && known[w.name] {
+			settings = append(settings, w)
+		}
+	}
+	err = s.with(ctx, func(se *session) error {
+		return se.insert(ctx, "INSERT INTO "+s.d.name("_pointer")+" ("+strings.Join(b.names, ", ")+")", settings, b.block())
+	})
+	if err != nil {
+		return err
+	}
+	rows, err := s.ask(ctx, "SELECT nonce FROM "+s.d.name("_pointer")+" WHERE version = "+strconv.FormatInt(p.Version, 10)+" ORDER BY at_ms, nonce")
+	if err == nil && (len(rows) == 0 || rows[0][0] != nonce) {
+		err = results.ErrMoved
+	}
+	return err
+}
+
+// known are the settings of ours that the server has.
+func (s *store) known(ctx context.Context) (map[string]bool, error) {
+	s.mu.Lock()
+	known := s.knows
+	s.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var names []string
+	for _, w := range wanted {
+		names = append(names, literal(w.name))
+	}
+	rows, err := s.ask(ctx, "SELECT name FROM system.settings WHERE name IN ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return nil, err
+	}
+	known = map[string]bool{}
+	for _, r := range rows {
+		known[r[0]] = true
+	}
+	s.mu.Lock()
+	s.knows = known
+	s.mu.Unlock()
+	return known, nil
+}
+
+// oneRow builds a block of one row.
+type oneRow struct {
+	names []string
+	cols  []byte
+}
+
+func (b *oneRow) head(name, typ string) {
+	b.names = append(b.names, quote(name))
+	b.cols = appendString(appendString(b.cols, name), typ)
+}
+
+func (b *oneRow) int(name string, v int64) {
+	b.head(name, "Int64")
+	b.cols = le.AppendUint64(b.cols, uint64(v))
+}
+
+func (b *oneRow) text(name, v string) {
+	b.head(name, "String")
+	b.cols = appendString(b.cols, v)
+}
+
+func (b *oneRow) ints(name string, vs []int64) {
+	b.head(name, "Array(Int64)")
+	b.cols = le.AppendUint64(b.cols, uint64(len(vs)))
+	for _, v := range vs {
+		b.cols = le.AppendUint64(b.cols, uint64(v))
+	}
+}
+
+func (b *oneRow) texts(name string, vs []string) {
+	b.head(name, "Array(String)")
+	b.cols = le.AppendUint64(b.cols, uint64(len(vs)))
+	for _, v := range vs {
+		b.cols = appendString(b.cols, v)
+	}
+}
+
+func (b *oneRow) block() []byte {
+	return append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(b.names))), 1), b.cols...)
+}
+
+// Conflicts implements results.Store.
+func (s *store) Conflicts(ctx context.Context) (int64, error) {
+	return s.Count(ctx, s.d.name("_conflicts"))
+}
+
+// Note implements results.Store.
+func (s *store) Note(ctx context.Context, r results.Record) error {
+	return s.exec(ctx, fmt.Sprintf("INSERT INTO %s (kind, name, at_ms, seq, document) SELECT %s, %s, %d, %d, %s",
+		s.d.name("_record"), literal(r.Kind), literal(r.Name), r.At, uint64(time.Now().UnixNano()), literal(string(r.Document))))
+}
+
+// Records implements results.Store.
+func (s *store) Records(ctx context.Context, kind string) ([]results.Record, error) {
+	return s.RecordsOf(ctx, s.d.name("_record")+" FINAL", kind)
+}
+
+// progressInsert is the statement that notes p; it may run again.
+func progressInsert(d *ddl, p *connector.Progress) (string, error) {
+	doc, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	time := func(ms int64) string {
+		if ms == vec.MinTime || ms == vec.MaxTime {
+			return "NULL"
+		}
+		return fmt.Sprintf("fromUnixTimestamp64Milli(%d, 'UTC')", min(max(ms, -2208988800000), 10413791999000)) // what the type holds
+	}
+	vals := []string{literal(p.Generation), literal(p.Job), literal(p.Lineage), num(p.Checkpoint), num(p.At), time(p.Watermark), strconv.FormatBool(p.Watermark == vec.MaxTime), time(p.MaxTime),
+		num(int64(p.SplitsPassed)), num(int64(p.SplitsDone)), num(int64(p.SplitsIdle)), num(int64(p.Splits)), num(p.Expected), num(p.Seen),
+		num(p.Late), num(p.Rejected), num(p.Duplicates), num(p.Stale), num(p.Conflicts), num(p.Expired), num(int64(len(p.Missed))), num(p.Rows), literal(string(doc))}
+	return "INSERT INTO " + d.name("_progress") + ` (generation, job, lineage, checkpoint, at_ms, watermark, ended, max_time, splits_passed, splits_done, splits_idle, splits, expected, seen,
+ late, rejected, duplicates, stale, conflicts, expired, missed_windows, rows_written, document) SELECT ` + strings.Join(vals, ", "), nil
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Drop implements results.Store: partitions go whole, as a generation has its own.
+func (s *store) Drop(ctx context.Context, generation string) error {
+	p, err := s.Pointer(ctx)
+	if err != nil {
+		return err
+	}
+	g := s.L.Of("generation")
+	if g == "" || slices.Contains(p.Generations(), generation) {
+		return results.ErrShown
+	}
+	of := quote(g) + " = " + literal(generation)
+	parts, whole, err := s.partitions(ctx, of)
+	if err != nil {
+		return err
+	}
+	for _, id := range parts {
+		if !whole {
+			break
+		}
+		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DROP PARTITION ID "+literal(id)); err != nil {
+			return err
+		}
+	}
+	if !whole {
+		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DELETE WHERE "+of+" SETTINGS mutations_sync = 2"); err != nil {
+			return err
+		}
+	}
+	return s.exec(ctx, "ALTER TABLE "+s.d.name("_progress")+" DELETE WHERE generation = "+literal(generation)+" SETTINGS mutations_sync = 2")
+}
+
+// partitions lists those that have rows that meet cond, and whether each has one generation only.
+func (s *store) partitions(ctx context.Context, cond string) (ids []string, whole bool, err error) {
+	rows, err := s.ask(ctx, "SELECT partition_key FROM system.tables WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.table))
+	if err != nil || len(rows) == 0 {
+		return nil, false, err
+	}
+	for _, k := range strings.Split(strings.Trim(rows[0][0], "()"), ",") {
+		whole = whole || strings.Trim(strings.TrimSpace(k), "`") == s.L.Of("generation")
+	}
+	rows, err = s.ask(ctx, "SELECT DISTINCT CAST(_partition_id AS String) FROM "+s.d.name("")+" WHERE "+cond+" ORDER BY 1")
+	for _, r := range rows {
+		ids = append(ids, r[0])
+	}
+	return ids, whole, err
+}
+
+// Prune implements results.Store. What goes is listed by key and revision at a moment when something newer is
+// there: that stays true whatever comes meanwhile, and in whatever order parts are written again.
+func (s *store) Prune(ctx context.Context, generation string, before int64) (int64, error) {
+	rev := quote(s.L.Of("revision"))
+	var keys, conds []string
+	for _, f := range s.L.Key {
+		keys = append(keys, quote(f.Name))
+	}
+	if g := s.L.Of("generation"); g != "" {
+		conds = append(conds, quote(g)+" = "+literal(generation))
+	}
+	old := []string{rev + " < tm_newest"}
+	if s.L.Start.Name != "" && before != vec.MaxTime {
+		old = append(old, quote(s.L.Start.Name)+" < "+dialect{}.Time(before, s.L.Start.Type))
+	}
+	cols := keys
+	if s.L.Start.Name != "" && !s.L.Windowed {
+		cols = append(slices.Clone(keys), quote(s.L.Start.Name))
+	}
+	key := strings.Join(keys, ", ")
+	of := strings.Join(append(slices.Clone(conds), "1"), " AND ")
+	parts, _, err := s.partitions(ctx, of)
+	if err != nil {
+		return 0, err
+	}
+	var gone int64
+	for _, id := range parts {
+		in := of
+		if s.L.Windowed {
+			in += " AND _partition_id = " + literal(id) // all revisions of a key are in one partition
+		}
+		superseded := "(" + key + ", " + rev + ") IN (SELECT " + key + ", " + rev + " FROM (SELECT " + strings.Join(cols, ", ") + ", " + rev + ", max(" + rev + ") OVER (PARTITION BY " + key +
+			") AS tm_newest FROM " + s.d.name("") + " WHERE " + in + ") WHERE " + strings.Join(old, " AND ") + ")"
+		rows, err := s.ask(ctx, "SELECT toString(count()) FROM "+s.d.name("")+" WHERE "+of+" AND _partition_id = "+literal(id)+" AND "+superseded)
+		if err != nil {
+			return gone, err
+		}
+		n, err := strconv.ParseInt(rows[0][0], 10, 64)
+		if err != nil || n == 0 {
+			if err != nil {
+				return gone, err
+			}
+			continue
+		}
+		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DELETE IN PARTITION ID "+literal(id)+" WHERE "+of+" AND "+superseded+
+			" SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1"); err != nil {
+			return gone, err
+		}
+		gone += n
+	}
+	return gone, nil
+}
+
+// Close implements results.Store.
+func (s *store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, se := range s.idle {
+		se.close()
+	}
+	s.idle = nil
+	return nil
+}
+
+// ensureResults makes a table of results and its companions where they are missing.
+func ensureResults(ctx context.Context, t *connector.Table, o option.Values) error {
+	s, err := newStore(t, o)
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	defer s.Close()
+	return s.Ensure(ctx)
+}
+
+// lintResults refuses to write a table of results over which something adds up versions with each insert.
+func lintResults(ctx context.Context, t *connector.Table, o option.Values) error {
+	s, err := newStore(t, o)
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	defer s.Close()
+	found, err := s.lint(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.materialized {
+			return connector.Fatalf("%s", f.what)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package clickhouse
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// finding is a view that adds up versions.
+type finding struct {
+	what         string
+	materialized bool // its rows stay wrong
+}
+
+// adding are functions that give another answer where a cell is there in several revisions.
+var adding = regexp.MustCompile(`(?i)\b(sum|count|avg|uniq|quantile|median|stddev|var|corr|groupArray|topK|any|min|max)\w*\s*\(`)
+
+// newest are ways to take the newest revision of each key.
+var newest = regexp.MustCompile(`(?i)\b(argMax\w*\s*\(|LIMIT\s+1\s+BY\b|row_number\s*\(|rank\s*\()`)
+
+// Lint implements results.Store.
+func (s *store) Lint(ctx context.Context) ([]string, error) {
+	found, err := s.lint(ctx)
+	var out []string
+	for _, f := range found {
+		out = append(out, f.what)
+	}
+	return out, err
+}
+
+// lint looks at the views and projections that read the history.
+func (s *store) lint(ctx context.Context) ([]finding, error) {
+	var out []finding
+	rows, err := s.ask(ctx, "SELECT database, name, engine, as_select, create_table_query FROM system.tables WHERE engine IN ('MaterializedView', 'View', 'LiveView', 'WindowView') AND position(as_select, "+
+		literal(s.d.table)+") > 0 ORDER BY database, name")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		name, materialized := r[0]+"."+r[1], r[2] != "View"
+		if r[0] == s.d.database && (r[1] == s.d.table+"_latest" || r[1] == s.d.table+"_conflicts" || r[1] == s.d.table+"_totals") || !s.reads(r[3], r[0]) {
+			continue
+		}
+		sums := strings.Contains(r[4], "SummingMergeTree") || strings.Contains(r[4], "AggregatingMergeTree")
+		if !sums && (!adding.MatchString(r[3]) || newest.MatchString(r[3]) && !materialized) {
+			continue
+		}
+		kind, remedy := "view", "read "+s.d.table+"_latest in it"
+		if materialized {
+			kind, remedy = "materialized view", "drop it, and add up "+s.d.table+"_latest when it is read, or refresh a view over that (REFRESH EVERY 1 MINUTE)"
+			if strings.Contains(strings.ToUpper(r[4]), " REFRESH ") && newest.MatchString(r[3]) {
+				continue // it is made anew each time, from the newest revisions
+			}
+		}
+		out = append(out, finding{fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; %s", kind, name, s.d.table, remedy), materialized})
+	}
+	rows, err = s.ask(ctx, "SELECT engine_full FROM system.tables WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.table))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if strings.Contains(r[0], "SummingMergeTree") || strings.Contains(r[0], "AggregatingMergeTree") || strings.Contains(r[0], "ReplacingMergeTree(") && !strings.Contains(r[0], "ReplacingMergeTree()") && !strings.Contains(r[0], "ReplacingMergeTree('") {
+			out = append(out, finding{fmt.Sprintf("table %s.%s is %s, whose merges change or remove revisions; make it ReplacingMergeTree without parameters, as `tidemark ddl clickhouse` prints it", s.d.database, s.d.table, firstWord(r[0])), true})
+		}
+	}
+	return out, nil
+}
+
+func firstWord(s string) string {
+	w, _, _ := strings.Cut(s, " ")
+	return w
+}
+
+// reads reports whether a query in a database reads the history itself, and not what is made from it.
+func (s *store) reads(query, database string) bool {
+	table := regexp.QuoteMeta(s.d.table)
+	qualified := "(`?" + regexp.QuoteMeta(s.d.database) + "`?\\.)"
+	if database == s.d.database {
+		qualified += "?"
+	}
+	ok, err := regexp.MatchString(`(?i)\b(FROM|JOIN)\s+`+qualified+"`?"+table+"`?($|[^A-Za-z0-9_`.])", query)
+	return ok && err == nil
+}
+
+// Health implements results.Store: parts and rows of the table, and the server's work on it.
+func (s *store) Health(ctx context.Context) (map[string]float64, error) {
+	where := " WHERE database = " + literal(s.d.database) + " AND table = " + literal(s.d.table)
+	out := map[string]float64{}
+	for sql, names := range map[string][]string{
+		"SELECT toString(count()), toString(sum(rows)), toString(sum(bytes_on_disk)), toString(uniqExact(partition_id)) FROM system.parts" + where + " AND active": {"parts", "rows", "bytes", "partitions"},
+		"SELECT toString(coalesce(max(n), 0)) FROM (SELECT count() AS n FROM system.parts" + where + " AND active GROUP BY partition_id)":                          {"parts_in_partition"},
+		"SELECT toString(count()), toString(ifNull(max(elapsed), 0)) FROM system.merges" + where:                                                                   {"merges", "merge_seconds"},
+		"SELECT toString(count()), toString(sum(parts_to_do)), toString(countIf(latest_fail_reason != '')) FROM system.mutations" + where + " AND NOT is_done":     {"mutations", "mutation_parts", "mutations_failing"},
+	} {
+		rows, err := s.ask(ctx, sql)
+		if err != nil {
+			return nil, err
+		}
+		for i, name := range names {
+			if len(rows) == 1 {
+				out[name], _ = strconv.ParseFloat(rows[0][i], 64)
+			}
+		}
+	}
+	return out, nil
+}

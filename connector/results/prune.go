@@ -1,0 +1,150 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// PruneOptions say what goes.
+type PruneOptions struct {
+	// Keep are generations that stay in any case.
+	Keep []string
+	// Grace is for how long a generation stays after it was replaced or made: somebody may look at it, go back
+	// to it, or be about to promote it.
+	Grace time.Duration
+	// Before bounds superseded revisions that go: those of windows that start before it. vec.MinTime: none.
+	Before int64
+	// DryRun only tells.
+	DryRun bool
+}
+
+// PruneReport is what went; the document of records of kind "prune".
+type PruneReport struct {
+	Dropped []string `json:"dropped,omitempty"`
+	// Kept says, by generation, why it stays.
+	Kept map[string]string `json:"kept,omitempty"`
+	// Revisions are the superseded revisions that went, by generation; -1: not counted.
+	Revisions map[string]int64 `json:"revisions,omitempty"`
+	DryRun    bool             `json:"dry_run,omitempty"`
+}
+
+// ToDrop says which of the generations that are there go, and why the others stay. Versions of the pointer
+// and records are newest first.
+func ToDrop(have []Generation, versions []Pointer, records []Record, o PruneOptions, now int64) (drop []string, kept map[string]string) {
+	kept = map[string]string{}
+	var p Pointer
+	if len(versions) > 0 {
+		p = versions[0]
+	}
+	for _, g := range have {
+		switch why := keeps(g.Name, &p, versions, records, o, now); why {
+		case "":
+			drop = append(drop, g.Name)
+		default:
+			kept[g.Name] = why
+		}
+	}
+	slices.Sort(drop)
+	return drop, kept
+}
+
+// keeps says why a generation stays; "": it goes.
+func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOptions, now int64) string {
+	switch {
+	case slices.Contains(p.Generations(), g):
+		return "it is shown"
+	case g == Live:
+		return "the job writes it"
+	case slices.Contains(o.Keep, g):
+		return "it is to be kept"
+	}
+	grace := o.Grace.Milliseconds()
+	// It was replaced by the version behind the newest one that names it.
+	for i, v := range versions {
+		if slices.Contains(v.Generations(), g) {
+			if i > 0 && now-versions[i-1].At < grace {
+				return "it was shown until " + timeText(versions[i-1].At)
+			}
+			return ""
+		}
+	}
+	for _, r := range records {
+		if r.Kind == KindBackfill && r.Name == g {
+			if now-r.At < grace {
+				return "it was made at " + timeText(r.At)
+			}
+			return ""
+		}
+	}
+	return "nobody has promoted it, and no backfill made it: a job may write it; drop it by name"
+}
+
+// PruneAll drops old generations whole, and superseded revisions of those that stay.
+func PruneAll(ctx context.Context, s Store, o PruneOptions) (*PruneReport, error) {
+	have, err := s.Generations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := s.Pointers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, err := s.Records(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UnixMilli()
+	r := &PruneReport{DryRun: o.DryRun, Revisions: map[string]int64{}}
+	r.Dropped, r.Kept = ToDrop(have, versions, records, o, now)
+	if o.DryRun {
+		return r, nil
+	}
+	for _, g := range r.Dropped {
+		if err := s.Drop(ctx, g); err != nil {
+			return r, fmt.Errorf("drop generation %s: %w", g, err)
+		}
+	}
+	if o.Before != vec.MinTime {
+		for _, g := range have {
+			if r.Kept[g.Name] == "" {
+				continue
+			}
+			if r.Revisions[g.Name], err = s.Prune(ctx, g.Name, o.Before); err != nil {
+				return r, fmt.Errorf("prune generation %s: %w", g.Name, err)
+			}
+		}
+	}
+	return r, note(ctx, s, KindPrune, "", now, r)
+}
+
+// Text writes r for people.
+func (r *PruneReport) Text(w io.Writer) error {
+	verb := "dropped"
+	if r.DryRun {
+		verb = "would be dropped"
+	}
+	for _, g := range r.Dropped {
+		if _, err := fmt.Fprintf(w, "generation %s: %s\n", g, verb); err != nil {
+			return err
+		}
+	}
+	for _, g := range slices.Sorted(maps.Keys(r.Kept)) {
+		line := fmt.Sprintf("generation %s: stays, %s", g, r.Kept[g])
+		switch n, ok := r.Revisions[g]; {
+		case ok && n < 0:
+			line += "; superseded revisions went"
+		case ok:
+			line += fmt.Sprintf("; %d superseded revisions went", n)
+		}
+		if _, err := fmt.Fprintln(w, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -141,7 +141,11 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) f
 		schema = d.j.p.EdgeSchema(n, 0)
 	}
 	return func(b *vec.Batch, row int, pos expr.Pos, why error) error {
-		books.Drop(op.DropDeadLetter, 1)
+		reason, skip := op.Refused(why)
+		books.Drop(reason, 1)
+		if skip && !hasDeadLetter(t) {
+			return nil
+		}
 		l := &deadLetter{Table: t.Name, Reason: why.Error(), Row: map[string]any{}}
 		if b.Pos != nil {
 			l.at(b.Origin, b.Pos[row])

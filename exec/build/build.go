@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/groupagg"
 	"github.com/tidemark-stream/tidemark/exec/join"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/exec/revise"
 	"github.com/tidemark-stream/tidemark/exec/sink"
 	"github.com/tidemark-stream/tidemark/exec/sort"
 	"github.com/tidemark-stream/tidemark/exec/window"
@@ -49,6 +50,8 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 		return window.NewTVF(o, in, n.Schema)
 	case *plan.Normalize:
 		return changelog.NewNormalize(o, in, n.Schema)
+	case *plan.Revise:
+		return revise.New(o, in, n.Schema, timed(p, n.ID))
 	case *plan.Materialize:
 		return changelog.NewMaterialize(o, in, n.Schema)
 	case *plan.DropUpdateBefore:
@@ -61,4 +64,22 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 		return sink.New(ctx, o, n.Schema, io.Writer, io.Collect), nil
 	}
 	return nil, fmt.Errorf("BUG: no operator for %T", n.Op)
+}
+
+// timed reports whether watermarks reach node id: whether one of the sources that feed it has event time.
+func timed(p *plan.Plan, id int) bool {
+	feeds := make([]bool, id+1)
+	feeds[id] = true
+	for i := id; i >= 0; i-- { // inputs come before their nodes
+		if !feeds[i] {
+			continue
+		}
+		if s, ok := p.Nodes[i].Op.(*plan.Source); ok && s.RowTime >= 0 {
+			return true
+		}
+		for _, e := range p.Nodes[i].Inputs {
+			feeds[e.From] = true
+		}
+	}
+	return false
 }

@@ -85,8 +85,9 @@ func Drive(o op.Operator, in types.Schema, script []Step, v Variant, opt Options
 	d := &driver{o: o, in: in, v: v, res: &Result{}, counters: &op.Counters{}, stamp: vec.MinTime, wm: vec.MinTime}
 	ctx := &op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: 128, Counters: d.counters,
 		Now: func() int64 { return d.now }, BatchRows: vec.BatchRows, BatchMode: opt.BatchMode,
-		BadRow: func(*vec.Batch, int, expr.Pos, error) error {
-			d.counters.Drop(op.DropDeadLetter, 1)
+		BadRow: func(_ *vec.Batch, _ int, _ expr.Pos, err error) error {
+			reason, _ := op.Refused(err)
+			d.counters.Drop(reason, 1)
 			return nil
 		}}
 	defer o.Close()

@@ -4,6 +4,7 @@
 package op
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -120,6 +121,31 @@ type Counters struct {
 // Drop counts n rows under reason r.
 func (c *Counters) Drop(r DropReason, n int) { c.Drops[r].Add(int64(n)) }
 
+// Refusal is an error for Context.BadRow that names the reason under which the row is counted.
+type Refusal struct {
+	Reason DropReason
+	Err    error
+	// Skip says that the row is left out where there is no dead-letter output; otherwise the job stops
+	// there.
+	Skip bool
+}
+
+// Error implements error.
+func (e *Refusal) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// Refused is the reason under which a row is counted that was given to Context.BadRow with err, and
+// whether it is left out where there is no dead-letter output.
+func Refused(err error) (r DropReason, skip bool) {
+	var x *Refusal
+	if errors.As(err, &x) {
+		return x.Reason, x.Skip
+	}
+	return DropDeadLetter, false
+}
+
 // Context is what an operator may use, valid from Open to Close.
 type Context struct {
 	Env *expr.Env
@@ -134,7 +160,7 @@ type Context struct {
 	Now func() int64
 	// BadRow handles a row that cannot be used for what it contains: nil to skip it (it was
 	// counted and written to the dead-letter output), an error to stop the job. The context
-	// counts DropDeadLetter. pos is the expression in the SQL text.
+	// counts DropDeadLetter, or the reason of a Refusal in err. pos is the expression in the SQL text.
 	BadRow func(b *vec.Batch, row int, pos expr.Pos, err error) error
 	// Late takes the rows that a window aggregation found too late, in the form of plan.Late; nil where
 	// nobody wants them. They are counted as dropped all the same where no window took them.

@@ -187,34 +187,18 @@ func (s *Session) job(st ast.Statement) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := s.emitConfig(st)
+	p, err := physical.Plan(sinks, s.cfg)
 	if err != nil {
 		return nil, err
 	}
-	p, err := physical.Plan(sinks, cfg)
-	if err != nil {
-		return nil, err
+	if s.o.Warn != nil {
+		for _, w := range physical.Warnings(p) {
+			s.o.Warn(w)
+		}
 	}
 	p.File, p.Text = s.o.File, s.o.Text
 	if p.Name == "" {
 		p.Name = s.o.File
 	}
 	return &Result{Job: sinks, Plan: p}, nil
-}
-
-// emitConfig is the configuration with what the statement's EMIT hints say laid over it.
-func (s *Session) emitConfig(st ast.Statement) (*catalog.Config, error) {
-	inserts := []ast.Statement{st}
-	if set, ok := st.(*ast.StatementSet); ok {
-		inserts = set.Statements
-	}
-	cfg := s.cfg.Clone()
-	for _, one := range inserts {
-		if insert, ok := one.(*ast.Insert); ok {
-			if err := bind.EmitHint(insert, cfg); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return cfg, nil
 }

@@ -379,7 +379,7 @@ func (a *aggregator) build() *relation {
 			node.PropNames = append(node.PropNames, "w$"+itoa(i))
 		}
 	}
-	node.Input = input
+	node.Input, node.Made = input, pre.computed
 	out := relationOf(node)
 	for i := range a.keys {
 		out.cols[i] = a.keyColumn(i)

@@ -97,6 +97,9 @@ func (b *Binder) named(n *ast.Name, hints []*ast.Hint, with *ctes) (*relation, e
 		if err := b.checkTable(o, hints, n.Span, reading); err != nil {
 			return nil, err
 		}
+		if scan.Upsert, err = b.tableOptions(o, hints, n.Span).upsert(); err != nil {
+			return nil, err
+		}
 		return relationOf(scan).qualified(path), nil
 	case *catalog.View:
 		if len(hints) > 0 {

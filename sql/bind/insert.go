@@ -42,11 +42,16 @@ func (b *Binder) Insert(st *ast.Insert) (*logical.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.emit, _ = st.Query.Body.(*ast.Select)
+	emit, err := b.sinkEmit(t.Name(), st.Table.Span)
+	if err != nil {
+		return nil, err
+	}
 	rel, err := b.query(st.Query, nil)
 	if err != nil {
 		return nil, err
 	}
+	rel.node = b.withEmit(rel.node, emit)
+	sink.Emits = b.emits
 	if err := b.sinkInput(sink, rel, columns, static, st); err != nil {
 		return nil, err
 	}
@@ -116,17 +121,18 @@ func partitionText(l *expr.Literal) string {
 	return text
 }
 
-// writable reports whether rows written have the column.
-func writable(c catalog.Column) bool {
-	return c.Kind == catalog.Physical || c.Kind == catalog.Metadata && !c.Virtual
+// writable reports whether queries give column i of t its values.
+func writable(t *catalog.Table, i int) bool {
+	c := t.Columns[i]
+	return c.Kind == catalog.Physical || c.Kind == catalog.Metadata && !c.Virtual && !t.Filled(i)
 }
 
 // targetColumns are the columns that the query fills, in its order.
 func (b *Binder) targetColumns(t *catalog.Table, st *ast.Insert, static map[int]*expr.Literal) ([]int, error) {
 	var out []int
 	if len(st.Columns) == 0 {
-		for i, c := range t.Columns {
-			if writable(c) && static[i] == nil {
+		for i := range t.Columns {
+			if writable(t, i) && static[i] == nil {
 				out = append(out, i)
 			}
 		}
@@ -142,7 +148,10 @@ func (b *Binder) targetColumns(t *catalog.Table, st *ast.Insert, static map[int]
 		case i < 0:
 			return nil, errAt(n.Span, "table %s has no column %s", t.Name(), name).
 				WithHint("%s", suggest(name, t.Schema().Names(), "its columns are "))
-		case !writable(t.Columns[i]):
+		case t.Filled(i):
+			return nil, errAt(n.Span, "column %s says of itself what a result or a late row is, and takes no value", name).
+				WithHint("leave it out of the columns: it is filled in")
+		case !writable(t, i):
 			return nil, errAt(n.Span, "column %s cannot be written: it is computed or virtual", name)
 		case slices.Contains(out, i):
 			return nil, errAt(n.Span, "column %s is named twice", name)
@@ -152,7 +161,7 @@ func (b *Binder) targetColumns(t *catalog.Table, st *ast.Insert, static map[int]
 		out = append(out, i)
 	}
 	for i, c := range t.Columns {
-		if writable(c) && !c.Type.Nullable && static[i] == nil && !slices.Contains(out, i) {
+		if writable(t, i) && !c.Type.Nullable && static[i] == nil && !slices.Contains(out, i) {
 			return nil, errAt(st.Columns[0].Span.To(st.Columns[len(st.Columns)-1].Span),
 				"column %s of %s is NOT NULL and must be written", c.Name, t.Name()).WithHint("add %s to the columns", c.Name)
 		}

@@ -54,38 +54,12 @@ func (b *Binder) checkQueryHints(q *ast.Select) error {
 	for _, h := range q.Hints {
 		name := strings.ToUpper(h.Name.Name)
 		switch {
-		case name == "EMIT":
-			if q != b.emit {
-				return errAt(h.Span, "the hint EMIT belongs to the outermost SELECT of an INSERT INTO")
-			}
+		case name == "EMIT": // emit.go
 		case name == "OPTIONS":
 			return errAt(h.Span, "the hint OPTIONS belongs to a table").WithHint("write FROM t /*+ OPTIONS('k' = 'v') */")
 		case !slices.Contains(queryHints, name):
 			return errAt(h.Span, "unknown hint %s", h.Name.Name).
 				WithHint("%s", suggest(name, append(queryHints, "EMIT"), "hints are "))
-		}
-	}
-	return nil
-}
-
-// EmitHint sets in cfg what the hint EMIT of an INSERT asks for, in its portable spelling: the
-// keys below tidemark.emit.SINK.
-func EmitHint(st *ast.Insert, cfg *catalog.Config) error {
-	sel, ok := st.Query.Body.(*ast.Select)
-	if !ok {
-		return nil
-	}
-	for _, h := range sel.Hints {
-		if !strings.EqualFold(h.Name.Name, "EMIT") {
-			continue
-		}
-		if len(h.Options) == 0 {
-			return errAt(h.Span, "the hint EMIT needs options").WithHint("write EMIT('allowed-lateness' = '10 min')")
-		}
-		for _, o := range h.Options {
-			if err := cfg.Set("tidemark.emit."+st.Table.Last().Name+"."+o.Key.Value, o.Value.Value); err != nil {
-				return wrap(o.Span, err)
-			}
 		}
 	}
 	return nil
@@ -106,17 +80,7 @@ func (b *Binder) checkTable(t *catalog.Table, hints []*ast.Hint, at sqlerr.Span,
 	if b.unchecked {
 		return nil
 	}
-	o := &tableOptions{table: t, given: maps.Clone(t.Options), hints: map[string]sqlerr.Span{}, at: at}
-	if o.given == nil {
-		o.given = map[string]string{}
-	}
-	maps.Copy(o.given, b.cfg.TableOverlay(t.Name()))
-	for _, h := range hints {
-		for _, h := range h.Options {
-			o.given[h.Key.Value] = h.Value.Value
-			o.hints[h.Key.Value] = h.Span
-		}
-	}
+	o := b.tableOptions(t, hints, at)
 	name := o.given["connector"]
 	if name == "" {
 		return errAt(o.tableSpan(), "table %s has no option 'connector'", t.Name()).
@@ -137,6 +101,20 @@ func (b *Binder) checkTable(t *catalog.Table, hints []*ast.Hint, at sqlerr.Span,
 	return o.check(f, use)
 }
 
+// tableOptions gathers the options of t in a statement.
+func (b *Binder) tableOptions(t *catalog.Table, hints []*ast.Hint, at sqlerr.Span) *tableOptions {
+	o := &tableOptions{table: t, hints: map[string]sqlerr.Span{}, at: at}
+	given := map[string]string{}
+	for _, h := range hints {
+		for _, h := range h.Options {
+			given[h.Key.Value] = h.Value.Value
+			o.hints[h.Key.Value] = h.Span
+		}
+	}
+	o.given = b.cfg.TableOptions(t, given)
+	return o
+}
+
 func sortedNames(names []string) []string {
 	slices.Sort(names)
 	return names
@@ -144,7 +122,7 @@ func sortedNames(names []string) []string {
 
 // check holds the options against the connector f and its formats.
 func (o *tableOptions) check(f *connector.Factory, use usage) error {
-	specs := append(slices.Clone(connector.CommonOptions), f.Options...)
+	specs := slices.Concat(connector.CommonOptions, catalog.TableOptions, f.Options)
 	formats, err := o.formats(f, use)
 	if err != nil {
 		return err
@@ -154,13 +132,16 @@ func (o *tableOptions) check(f *connector.Factory, use usage) error {
 	if err := values.Check(sqlerr.Nearest); err != nil {
 		return o.positioned(err)
 	}
+	if err := o.checkFilled(); err != nil {
+		return err
+	}
 	if err := o.checkMetadata(f, use); err != nil {
 		return err
 	}
 	if f.Check == nil {
 		return nil
 	}
-	return o.positioned(f.Check(o.table.Spec(o.given), values))
+	return o.positioned(f.Check(o.table.SpecOf(o.given), values))
 }
 
 // formatKeys are the options that name a format, and what the format's own options start with
@@ -220,8 +201,8 @@ func (o *tableOptions) checkMetadata(f *connector.Factory, use usage) error {
 	for _, m := range known {
 		names = append(names, m.Name)
 	}
-	for _, c := range o.table.Columns {
-		if c.Kind != catalog.Metadata || slices.Contains(names, c.Key) || use == writing && c.Virtual {
+	for i, c := range o.table.Columns {
+		if c.Kind != catalog.Metadata || slices.Contains(names, c.Key) || use == writing && c.Virtual || o.table.Filled(i) {
 			continue
 		}
 		hint := suggest(c.Key, names, "its metadata are ")

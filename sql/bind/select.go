@@ -27,6 +27,10 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	if err := b.checkSelect(q); err != nil {
 		return nil, nil, err
 	}
+	emit, err := b.emitHint(q)
+	if err != nil {
+		return nil, nil, err
+	}
 	ttl, err := b.stateTTL(q)
 	if err != nil {
 		return nil, nil, err
@@ -62,6 +66,10 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	rel, keys, err := b.finishSelect(q, s, items, order)
 	if err == nil && a == nil {
 		distinctTTL(q, rel, keep)
+	}
+	if err == nil && emit != nil {
+		rel.node = b.withEmit(rel.node, emit)
+		b.emits = append(b.emits, emit.Hints...)
 	}
 	return rel, keys, err
 }

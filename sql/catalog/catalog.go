@@ -68,24 +68,29 @@ func (t *Table) Schema() types.Schema {
 
 // Spec returns the table as connectors see it, with options overlaid.
 func (t *Table) Spec(overlay map[string]string) *connector.Table {
+	all := maps.Clone(t.Options)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, overlay)
+	return t.SpecOf(all)
+}
+
+// SpecOf returns the table as connectors see it, with these options and no others. Metadata of results and of late
+// rows are ordinary columns for connectors, behind the others.
+func (t *Table) SpecOf(options map[string]string) *connector.Table {
 	out := &connector.Table{Name: t.Name(), PrimaryKey: t.PrimaryKey, PartitionKeys: t.PartitionKeys,
-		Comment: t.Comment, Options: map[string]string{}}
-	for k, v := range t.Options {
-		out.Options[k] = v
-	}
-	for k, v := range overlay {
-		out.Options[k] = v
-	}
-	out.Connector = out.Options["connector"]
-	for _, c := range t.Columns {
-		switch c.Kind {
-		case Physical:
+		Comment: t.Comment, Options: maps.Clone(options), Connector: options["connector"]}
+	for i, c := range t.Columns {
+		switch {
+		case c.Kind == Physical:
 			out.Columns = append(out.Columns, types.Field{Name: c.Name, Type: c.Type.WithoutAttr(), Comment: c.Comment})
-		case Metadata:
+		case c.Kind == Metadata && !t.Filled(i):
 			out.Metadata = append(out.Metadata, connector.MetadataColumn{Name: c.Name, Key: c.Key,
 				Type: c.Type.WithoutAttr(), Virtual: c.Virtual})
 		}
 	}
+	t.withFilled(out)
 	return out
 }
 

@@ -166,10 +166,19 @@ func (c *Config) Zone() *time.Location {
 // BatchMode reports execution.runtime-mode = batch.
 func (c *Config) BatchMode() bool { return strings.EqualFold(c.Get(KeyRuntimeMode), "batch") }
 
-// TableOverlay returns the options that SET 'tidemark.table.NAME.OPTION' lays over those of the
-// table called name.
-func (c *Config) TableOverlay(name string) map[string]string {
-	return c.Prefix(productPrefix + "table." + name + ".")
+// TableOptions returns the options of table t in a statement that gives hints: SET 'tidemark.table.NAME.OPTION' is the
+// weakest, then comes WITH, then the hints. Stronger than all is 'tidemark.override.NAME.OPTION', by which a
+// backfill bounds sources; its empty value takes the option away.
+func (c *Config) TableOptions(t *Table, hints map[string]string) map[string]string {
+	out := c.Prefix(productPrefix + "table." + t.Name() + ".")
+	maps.Copy(out, t.Options)
+	maps.Copy(out, hints)
+	for k, v := range c.Prefix(productPrefix + "override." + t.Name() + ".") {
+		if out[k] = v; v == "" {
+			delete(out, k)
+		}
+	}
+	return out
 }
 
 // StartQuery fixes the time that CURRENT_TIMESTAMP and its kin give in batch mode. It is called

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,16 @@ func TestConfigTypedValues(t *testing.T) {
 		c.Get("some.flink.key") != "x" {
 		t.Fatalf("values are lost: %v", c.All())
 	}
-	if got := c.TableOverlay("orders")["dead-letter.path"]; got != "dlq/" {
-		t.Fatalf("overlay is %q", got)
+	orders := &Table{Path: []string{"c", "d", "orders"}, Options: map[string]string{"connector": "x", "format": "json"}}
+	for _, kv := range [][2]string{{"tidemark.table.orders.format", "csv"}, {"tidemark.override.orders.connector", ""}} {
+		if err := c.Set(kv[0], kv[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := c.TableOptions(orders, map[string]string{"path": "p"})
+	want := map[string]string{"dead-letter.path": "dlq/", "format": "json", "path": "p"}
+	if !maps.Equal(got, want) {
+		t.Fatalf("options are %v, want %v", got, want)
 	}
 	if c.Env().QueryStart.IsZero() {
 		t.Fatal("batch mode must fix the time of the query")

@@ -19,6 +19,9 @@ const (
 	KeyNotNull        = "table.exec.sink.not-null-enforcer"
 	KeyMiniBatch      = "table.exec.mini-batch.enabled"
 	KeyResultMode     = "sql-client.execution.result-mode"
+	KeyGeneration     = "tidemark.generation"
+	KeyBackfillFrom   = "tidemark.backfill.from"
+	KeyBackfillTo     = "tidemark.backfill.to"
 )
 
 // Keys lists the keys of SET that have a meaning here, with type, default and documentation.
@@ -126,7 +129,9 @@ var keys = []option.Spec{
 	{Name: "tidemark.table.*", Doc: "NAME.OPTION: an option of the table NAME, as if it stood in its WITH clause"},
 	{Name: "tidemark.emit.#.allowed-lateness", Kind: option.Duration, Doc: "how long windows of the query into # are open for late rows"},
 	{Name: "tidemark.emit.#.early-fire", Kind: option.Duration, Doc: "interval of results before a window's end"},
+	{Name: "tidemark.emit.#.early-fire-rows", Kind: option.Int, Doc: "number of rows of a window after which its result is shown before its end"},
 	{Name: "tidemark.emit.#.late-fire", Kind: option.Duration, Doc: "interval of corrections after a window's end"},
+	{Name: "tidemark.emit.#.late-fire-rows", Kind: option.Int, Doc: "number of late rows of a window after which its result is corrected"},
 	{Name: "tidemark.emit.#.late-sink", Doc: "table that gets the rows too late for #"},
 	{Name: "tidemark.emit.#.final-only", Kind: option.Bool, Doc: "whether a window is emitted once, when it is final"},
 	{Name: "tidemark.emit.#.unmatched-after", Kind: option.Duration, Doc: "how long a row of a join waits for its partner"},
@@ -137,7 +142,12 @@ var keys = []option.Spec{
 	{Name: "tidemark.state.memory", Kind: option.Size, Default: "1 gb", Doc: "memory for state before it goes to disk"},
 	{Name: "tidemark.epoch.interval", Kind: option.Duration, Default: "10 s",
 		Doc: "how often a job that takes no checkpoints makes its output visible and commits the positions of its sources"},
-	{Name: "tidemark.generation", Doc: "generation that results of this run belong to"},
+	{Name: KeyGeneration, Default: "live", Doc: "generation that results of this run belong to"},
+	{Name: "tidemark.generation.go-on", Kind: option.Bool, Default: "false",
+		Doc: "whether a start that is not from the newest checkpoint writes into the generation that is there"},
+	{Name: KeyBackfillFrom, Doc: "start of the first window whose results are written, as TIMESTAMP text; nothing: all"},
+	{Name: KeyBackfillTo, Doc: "start of the first window whose results are no more written, as TIMESTAMP text"},
+	{Name: "tidemark.override.*", Doc: "NAME.OPTION: an option of the table NAME, stronger than its definition and hints"},
 	{Name: "tidemark.batch.rows", Kind: option.Int, Default: "4096", Doc: "most rows in a batch"},
 	{Name: "tidemark.seed", Kind: option.Int, Default: "0", Doc: "makes generated data and random functions repeatable; 0 means random"},
 }

@@ -206,7 +206,7 @@ func aggregates(aggs []plan.AggCall, s types.Schema) []string {
 }
 
 func property(p plan.WindowProp) string {
-	return [...]string{"window_start", "window_end", "window_time", "window_proctime"}[p]
+	return [...]string{"window_start", "window_end", "window_time", "window_proctime", "emit_reason", "input_count", "cause"}[p]
 }
 
 // window prints a window with the names of its parameters, over the columns of s.

@@ -58,6 +58,9 @@ func physicalTree(b *strings.Builder, p *plan.Plan, n *plan.Node, head, rest str
 
 // edgeText says what goes along an edge and where to: [I,UA], hash by origin.
 func edgeText(from *plan.Node, e *plan.Edge) string {
+	if e.Late {
+		return "[I] late rows"
+	}
 	s := from.Mode.String() + " " + e.Dist.String()
 	if e.Dist == plan.Hash {
 		s += " by " + columns(from.Schema, e.Keys)
@@ -125,6 +128,10 @@ func ttl(p *plan.Plan, op plan.Op) string {
 			return ""
 		}
 	case *plan.Normalize:
+		if ms = o.TTLMs; o.HorizonMs > 0 {
+			return ""
+		}
+	case *plan.Revise:
 		ms = o.TTLMs
 	case *plan.Materialize:
 		ms = o.TTLMs
@@ -177,7 +184,11 @@ func operator(p *plan.Plan, n *plan.Node, in types.Schema) []detail {
 	case *plan.WindowTVF:
 		return []detail{{"window", window(&o.Window, in)}}
 	case *plan.WindowAgg:
-		return windowAgg(n, o, in)
+		return windowAgg(p, n, o, in)
+	case *plan.Revise:
+		return revise(n, o)
+	case *plan.Normalize:
+		return normalize(n, o)
 	case *plan.GroupAgg:
 		if o.Phase == plan.GlobalPhase {
 			return []detail{{"select", fields(n.Schema)}}
@@ -203,7 +214,7 @@ func selected(in types.Schema, keys []int, aggs []plan.AggCall) []string {
 	return append(out, aggregates(aggs, in)...)
 }
 
-func windowAgg(n *plan.Node, o *plan.WindowAgg, in types.Schema) []detail {
+func windowAgg(p *plan.Plan, n *plan.Node, o *plan.WindowAgg, in types.Schema) []detail {
 	w := window(&o.Window, in)
 	if o.Attached {
 		w = fmt.Sprintf("%s of the rows, %s to %s", o.Window.Kind, in.Fields[o.StartCol].Name, in.Fields[o.EndCol].Name)
@@ -213,22 +224,19 @@ func windowAgg(n *plan.Node, o *plan.WindowAgg, in types.Schema) []detail {
 		d = append(d, detail{"select", fields(n.Schema)})
 	} else {
 		sel := selected(in, o.Keys, o.Aggs)
-		for i, p := range o.Props {
+		for i, x := range o.Props {
 			name := n.Schema.Fields[len(o.Keys)+len(o.Aggs)+i].Name
-			if name != property(p) {
-				name = property(p) + " AS " + name
+			if name != property(x) {
+				name = property(x) + " AS " + name
 			}
 			sel = append(sel, name)
 		}
 		d = append(d, detail{"select", strings.Join(sel, ", ")})
 	}
-	if o.EarlyFireMs >= 0 {
-		d = append(d, detail{"early", every(o.EarlyFireMs)})
+	if o.Phase == plan.LocalPhase {
+		return d
 	}
-	if o.AllowedLatenessMs > 0 {
-		d = append(d, detail{"late", "let in for " + duration(o.AllowedLatenessMs) + "; corrections " + every(o.LateFireMs)})
-	}
-	return d
+	return append(d, emission(p, n, o)...)
 }
 
 func joinDetails(n *plan.Node, o *plan.Join, l, r types.Schema) []detail {
@@ -242,13 +250,6 @@ func joinDetails(n *plan.Node, o *plan.Join, l, r types.Schema) []detail {
 		d = append(d, detail{"where", show(o.Filter, n.Schema)})
 	}
 	return append(d, detail{"select", fields(n.Schema)})
-}
-
-func every(ms int64) string {
-	if ms <= 0 {
-		return "at every row"
-	}
-	return "every " + duration(ms)
 }
 
 func source(n *plan.Node, o *plan.Source) []detail {

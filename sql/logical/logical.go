@@ -23,7 +23,16 @@ type Scan struct {
 	Table *catalog.Table
 	// Hints are the options of /*+ OPTIONS(...) */.
 	Hints map[string]string
-	Pos   expr.Pos
+	// Upsert says that rows are versions of the entities that the primary key names; nil: they are what
+	// the connector says.
+	Upsert *Upsert
+	Pos    expr.Pos
+}
+
+// Upsert is how versions of entities are told apart and for how long ('upsert.*').
+type Upsert struct {
+	Version   int   // column of the table, or -1: what comes last is newest
+	HorizonMs int64 // 0: for ever
 }
 
 // Values is constant rows.
@@ -66,7 +75,12 @@ type Aggregate struct {
 	// TTLMs says after how long a key without a new row is forgotten (0: never), where the query
 	// does; nil: table.exec.state.ttl. Windows do not mind it.
 	TTLMs *int64
-	Pos   expr.Pos
+	// Emit and Late are about aggregations per window; both may be nil.
+	Emit *Emit
+	Late *Late
+	// Made says that Input is a projection of what the aggregation reads, made for it.
+	Made bool
+	Pos  expr.Pos
 }
 
 // WindowTVF appends window_start, window_end and window_time to the rows of Input.
@@ -119,7 +133,9 @@ type Sink struct {
 	Hints           map[string]string
 	Overwrite       bool
 	StaticPartition map[string]string
-	Pos             expr.Pos // of the table's name
+	// Hints EMIT of the statement, each of which must hold for some aggregation.
+	Emits []*EmitHint
+	Pos   expr.Pos // of the table's name
 }
 
 // Schema implements Node.
@@ -216,6 +232,10 @@ func PropType(p plan.WindowProp, w *plan.Window) types.Type {
 		t := types.TimestampLTZType(3).NotNull()
 		t.Attr = types.ProcTime
 		return t
+	case plan.WindowReason, plan.WindowCause:
+		return types.StringType.NotNull()
+	case plan.WindowCount:
+		return types.BigIntType.NotNull()
 	}
 	return types.TimestampType(3).NotNull()
 }

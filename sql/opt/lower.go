@@ -47,7 +47,7 @@ func (r *rewriter) aggregate(a *logical.Aggregate) logical.Node {
 	a = r.countRows(a)
 	if a.Window != nil {
 		w := &WindowAgg{Input: a.Input, Window: *a.Window, Keys: a.Keys, Aggs: a.Aggs, Props: a.Props,
-			PropNames: a.PropNames, Legacy: true, Pos: a.Pos}
+			PropNames: a.PropNames, Legacy: true, Emit: a.Emit, Late: a.Late, Pos: a.Pos}
 		w.Window.PartitionKeys = a.Keys
 		if w.Window.ProcTime {
 			w.Window.TimeCol = -1
@@ -134,6 +134,11 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 	if a.Window != nil && !a.Window.ProcTime {
 		need(a.Window.TimeCol)
 	}
+	if a.Late != nil {
+		for _, c := range a.Late.Cols {
+			need(c)
+		}
+	}
 	idType := types.BigIntType.NotNull()
 	x.S.Fields = append(x.S.Fields, types.Field{Name: "$e", Type: idType})
 	for i, set := range a.Sets {
@@ -160,6 +165,10 @@ func (r *rewriter) expandSets(a *logical.Aggregate) logical.Node {
 		to[c] = at
 	}
 	b.Aggs = remapAggs(a.Aggs, to)
+	if a.Late != nil {
+		b.Late = a.Late.Remap(to)
+		b.Late.Cols = append(b.Late.Cols, id)
+	}
 	if a.Window != nil && !a.Window.ProcTime {
 		win := *a.Window
 		win.TimeCol = to[win.TimeCol]

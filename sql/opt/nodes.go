@@ -51,7 +51,10 @@ type WindowAgg struct {
 	PropNames        []string
 	// Legacy says that the query used a group window function and not a table function.
 	Legacy bool
-	Pos    expr.Pos
+	// Emit and Late are those of logical.Aggregate.
+	Emit *logical.Emit
+	Late *logical.Late
+	Pos  expr.Pos
 }
 
 // Schema implements logical.Node.

@@ -54,9 +54,10 @@ func prune(n logical.Node, need []bool) (logical.Node, []int) {
 func pruneRead(n *Read, need []bool) (logical.Node, []int) {
 	r := &Read{Scan: n.Scan}
 	to := make([]int, len(n.Cols))
-	changes := givesChanges(n.Scan)
+	changes := n.Scan.Upsert != nil || givesChanges(n.Scan)
 	for i, c := range n.Cols {
-		key := changes && slices.Contains(n.Scan.Table.PrimaryKey, n.Scan.Table.Columns[c].Name)
+		key := changes && slices.Contains(n.Scan.Table.Spec(n.Scan.Hints).PrimaryKey, n.Scan.Table.Columns[c].Name) ||
+			n.Scan.Upsert != nil && c == n.Scan.Upsert.Version
 		if to[i] = -1; need[i] || key {
 			to[i] = len(r.Cols)
 			r.Cols = append(r.Cols, c)
@@ -165,6 +166,7 @@ func pruneAggregate(n *logical.Aggregate, need []bool) (logical.Node, []int) {
 	}
 	input, at := prune(n.Input, in)
 	a.Input, a.Keys, a.Aggs = input, remapAll(n.Keys, at), remapAggs(a.Aggs, at)
+	a.Emit, a.Late = nil, nil // no windows
 	return &a, to
 }
 
@@ -189,6 +191,11 @@ func pruneWindowAgg(n *WindowAgg, need []bool) (logical.Node, []int) {
 	if k+len(a.Aggs)+len(a.Props) == 0 { // a row has at least one column
 		a.Props, a.PropNames = []plan.WindowProp{plan.WindowEnd}, []string{"window_end"}
 	}
+	if n.Late != nil {
+		for _, c := range n.Late.Cols {
+			in[c] = true
+		}
+	}
 	if n.Attached {
 		in[n.StartCol], in[n.EndCol] = true, true
 	} else if n.Window.TimeCol >= 0 {
@@ -196,6 +203,7 @@ func pruneWindowAgg(n *WindowAgg, need []bool) (logical.Node, []int) {
 	}
 	input, at := prune(n.Input, in)
 	a.Input, a.Keys, a.Aggs = input, remapAll(n.Keys, at), remapAggs(a.Aggs, at)
+	a.Late = n.Late.Remap(at)
 	a.Window.PartitionKeys = a.Keys
 	if n.Attached {
 		a.StartCol, a.EndCol = at[n.StartCol], at[n.EndCol]

@@ -134,7 +134,7 @@ func upTo(n int) []int {
 // windowAggregate makes a WindowAgg of n, which has one grouping set, for the windows w of its
 // input. A Calc above restores n's columns.
 func windowAggregate(n *logical.Aggregate, w *windowCols) logical.Node {
-	a := &WindowAgg{Input: n.Input, Window: w.window, Attached: true, Aggs: n.Aggs, Pos: n.Pos,
+	a := &WindowAgg{Input: n.Input, Window: w.window, Attached: true, Aggs: n.Aggs, Emit: n.Emit, Late: n.Late, Pos: n.Pos,
 		StartCol: w.start[0], EndCol: w.end[0]}
 	a.Window.TimeCol = -1
 	place := make([]int, len(n.Keys)) // of each key in a's output; properties counted from 0
@@ -216,6 +216,9 @@ func fuse(a *WindowAgg, in logical.Node) *WindowAgg {
 			return nil
 		}
 	}
+	if a.Late != nil && slices.ContainsFunc(a.Late.Cols, func(c int) bool { return isWindow[c] }) {
+		return nil
+	}
 	if tvf.Window.Kind == plan.Session && !samePartition(tvf, calc, a.Keys) {
 		return nil
 	}
@@ -238,6 +241,7 @@ func fuse(a *WindowAgg, in logical.Node) *WindowAgg {
 	f.Keys = remapAll(a.Keys, to)
 	f.Window.PartitionKeys = f.Keys
 	f.Aggs = remapAggs(a.Aggs, to)
+	f.Late = a.Late.Remap(to)
 	return &f
 }
 

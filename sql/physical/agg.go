@@ -205,11 +205,15 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 		in = b.windowTime(&w, in)
 	}
 	op := &plan.WindowAgg{Window: w, Attached: a.Attached, StartCol: a.StartCol, EndCol: a.EndCol, Keys: a.Keys,
-		Aggs: a.Aggs, Props: a.Props, ArgSchema: in.Schema, InputRetracts: !in.Mode.IsInsertOnly(), EarlyFireMs: -1, LateFireMs: -1}
-	out := &node{Node: plan.Node{Op: op, RowTime: -1, Mode: types.InsertOnly}, pos: a.Pos}
-	out.lateness = b.emitInto(op, in)
-	if op.AllowedLatenessMs > 0 || op.EarlyFireMs >= 0 || op.LateFireMs >= 0 {
-		out.Mode = types.Retract
+		Aggs: a.Aggs, Props: a.Props, ArgSchema: in.Schema, InputRetracts: !in.Mode.IsInsertOnly()}
+	out := &node{Node: plan.Node{Op: op, RowTime: -1}, pos: a.Pos}
+	out.lateness = b.emitInto(op, in, a.Emit)
+	out.Mode = emitMode(op)
+	op.Late = a.Late != nil && !w.ProcTime && !b.batch
+	if op.Late && unfusedSessions(a) {
+		b.fail(a.Late.Pos, "not supported yet: late rows of sessions that are not grouped by the columns of PARTITION BY").
+			WithHint("group by window_start, window_end and the columns of PARTITION BY")
+		return nil
 	}
 	s := aggSchema(in.Schema, a.Keys, a.Aggs)
 	var ends, starts []int
@@ -242,7 +246,11 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 	edge := b.exchange(from, op.Keys)
 	edge.ordered = edge.ordered && b.ordering(in) && (w.Kind == plan.Session && !a.Attached || anyOrdered(a.Aggs))
 	out.in = []input{edge}
-	return b.add(out)
+	out = b.add(out)
+	if op.Late {
+		b.lateRows(out, in, a.Late)
+	}
+	return out
 }
 
 // windowKeys are the columns that tell the rows of a window aggregation apart: the keys and what
@@ -262,10 +270,16 @@ func windowKeys(kind plan.WindowKind, keys int, starts, ends []int) [][]int {
 }
 
 // twoPhaseWindow reports whether slices of a window are summed up before the exchange. Sessions
-// merge, so they are not; nor are windows that show results before they end.
+// merge, so they are not; nor are windows that show results before or after they end, or say how an emission
+// came about, or whose late rows somebody wants.
 func (b *builder) twoPhaseWindow(op *plan.WindowAgg, in *node) bool {
-	return !op.Window.ProcTime && op.Window.Kind != plan.Session && !op.Attached && !b.batch &&
-		op.EarlyFireMs < 0 && op.LateFireMs < 0 && op.AllowedLatenessMs == 0 && b.twoPhase(in, op.Keys, op.Aggs)
+	return !op.Window.ProcTime && op.Window.Kind != plan.Session && !op.Attached && !b.batch && !op.Late &&
+		!corrects(op) && op.AllowedLatenessMs == 0 && !tells(op) && b.twoPhase(in, op.Keys, op.Aggs)
+}
+
+// tells reports whether op says how its emissions came about.
+func tells(op *plan.WindowAgg) bool {
+	return slices.ContainsFunc(op.Props, func(p plan.WindowProp) bool { return p >= plan.WindowReason })
 }
 
 func (b *builder) localWindow(op *plan.WindowAgg, in, out *node) *node {

@@ -1,83 +1,90 @@
 package physical
 
 import (
-	"slices"
-
-	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/logical"
+	"github.com/tidemark-stream/tidemark/types"
 )
 
-// emitOptions says when windows of the query into one sink show results. -1 is off.
-type emitOptions struct{ latenessMs, earlyMs, lateMs int64 }
-
-// emitOptions reads table.exec.emit.* and, stronger, tidemark.emit.SINK.*.
-func (b *builder) emitOptions(s *logical.Sink) emitOptions {
-	o := emitOptions{earlyMs: -1, lateMs: -1}
-	if b.batch {
-		return o
-	}
+// emitDefaults reads table.exec.emit.*, which hold where a query says nothing.
+func emitDefaults(cfg *catalog.Config) *logical.Emit {
 	const flink = "table.exec.emit."
-	o.latenessMs = b.cfg.Duration(flink + "allow-lateness").Milliseconds()
-	if b.cfg.Bool(flink + "early-fire.enabled") {
-		o.earlyMs = b.cfg.Duration(flink + "early-fire.delay").Milliseconds()
+	ms := func(key string) *int64 {
+		d := cfg.Duration(flink + key).Milliseconds()
+		return &d
 	}
-	if b.cfg.Bool(flink + "late-fire.enabled") {
-		o.lateMs = b.cfg.Duration(flink + "late-fire.delay").Milliseconds()
+	e := &logical.Emit{LatenessMs: ms("allow-lateness")}
+	if cfg.Bool(flink + "early-fire.enabled") {
+		e.EarlyMs = ms("early-fire.delay")
 	}
-	if s.Table != nil {
-		b.sinkEmit(s, &o)
+	if cfg.Bool(flink + "late-fire.enabled") {
+		e.LateMs = ms("late-fire.delay")
 	}
-	if o.latenessMs > 0 && o.lateMs < 0 {
-		o.lateMs = 0 // a late row that is let in shows at once
-	}
-	if o.latenessMs == 0 {
-		o.lateMs = -1 // nothing late is let in
-	}
-	return o
+	return e
 }
 
-func (b *builder) sinkEmit(s *logical.Sink, o *emitOptions) {
-	own := b.cfg.Prefix("tidemark.emit." + s.Table.Name() + ".")
-	keys := make([]string, 0, len(own))
-	for k := range own {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		d, err := option.ParseDuration(own[k])
-		switch {
-		case k != "allowed-lateness" && k != "early-fire" && k != "late-fire":
-			b.fail(s.Pos, "not supported yet: 'tidemark.emit.%s.%s'", s.Table.Name(), k).
-				WithHint("RESET 'tidemark.emit.%s.%s'", s.Table.Name(), k)
-		case err != nil:
-			b.fail(s.Pos, "'tidemark.emit.%s.%s' cannot be '%s'", s.Table.Name(), k, own[k]).
-				WithHint("write a number and a unit: 500 ms, 10 s, 5 min")
-		case k == "allowed-lateness":
-			o.latenessMs = d.Milliseconds()
-		case k == "early-fire":
-			o.earlyMs = d.Milliseconds()
-		default:
-			o.lateMs = d.Milliseconds()
+// emitInto sets when op, a window aggregation over in for which said was said, shows results. It returns
+// the lateness that operators after it inherit: a correction of a window is not late for them.
+func (b *builder) emitInto(op *plan.WindowAgg, in *node, said *logical.Emit) int64 {
+	op.EarlyFireMs, op.LateFireMs = -1, -1
+	if said != nil {
+		for _, h := range said.Hints {
+			b.heeded[h] = true
 		}
 	}
-}
-
-// emitInto sets when op shows results and returns the lateness that operators after it inherit:
-// a correction of a window is not late for them.
-func (b *builder) emitInto(op *plan.WindowAgg, in *node) int64 {
-	if op.Window.ProcTime || b.batch {
-		if op.Window.ProcTime {
-			op.EarlyFireMs = b.emit.earlyMs
-		}
+	if b.batch {
 		return 0
 	}
-	op.EarlyFireMs, op.LateFireMs, op.AllowedLatenessMs = b.emit.earlyMs, b.emit.lateMs, b.emit.latenessMs
-	if in.lateness > op.AllowedLatenessMs {
-		op.AllowedLatenessMs = in.lateness
-		if op.LateFireMs < 0 {
-			op.LateFireMs = 0
+	e := said.Over(b.emit)
+	if op.FinalOnly = e.FinalOnly != nil && *e.FinalOnly; !op.FinalOnly {
+		op.EarlyFireMs, op.EarlyFireRows = value(e.EarlyMs, -1), value(e.EarlyRows, 0)
+	}
+	if op.Window.ProcTime {
+		op.FinalOnly = false // nothing is ever late
+		return 0
+	}
+	op.AllowedLatenessMs = max(value(e.LatenessMs, 0), in.lateness)
+	if op.AllowedLatenessMs == 0 {
+		op.FinalOnly = false // the result on time is final
+		return 0
+	}
+	if !op.FinalOnly {
+		op.LateFireMs, op.LateFireRows = value(e.LateMs, -1), value(e.LateRows, 0)
+		if op.LateFireMs < 0 && op.LateFireRows == 0 {
+			op.LateFireMs = 0 // a late row that is let in shows at once
 		}
 	}
 	return op.AllowedLatenessMs
+}
+
+func value[T any](p *T, other T) T {
+	if p == nil {
+		return other
+	}
+	return *p
+}
+
+// corrects reports whether op may show a window more than once.
+func corrects(op *plan.WindowAgg) bool {
+	return op.EarlyFireMs >= 0 || op.EarlyFireRows > 0 || op.LateFireMs >= 0 || op.LateFireRows > 0
+}
+
+// emitMode is the kinds of rows that op emits.
+func emitMode(op *plan.WindowAgg) types.ChangelogMode {
+	if corrects(op) {
+		return types.Retract
+	}
+	return types.InsertOnly
+}
+
+// heedEmits refuses a hint EMIT that held for nothing.
+func (b *builder) heedEmits(s *logical.Sink) {
+	for _, h := range s.Emits {
+		if !b.heeded[h] && !b.batch {
+			b.fail(h.Pos, "the hint EMIT is about window aggregations, and the query that it stands in has none").
+				WithHint("group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or take the hint out")
+			return
+		}
+	}
 }

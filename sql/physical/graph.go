@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/logical"
 	"github.com/tidemark-stream/tidemark/sql/opt"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
@@ -45,6 +46,8 @@ type input struct {
 	dist    plan.Distribution
 	keys    []int
 	ordered bool
+	// late says that from is a window aggregation and the rows are those that were too late for it.
+	late bool
 }
 
 type builder struct {
@@ -56,7 +59,10 @@ type builder struct {
 	wide  bool
 	nodes []*node
 	memo  map[string]*node
-	emit  emitOptions
+	emit  *logical.Emit // defaults
+	// heeded are the hints EMIT that some aggregation goes by.
+	heeded map[*logical.EmitHint]bool
+	late   []*lateTable
 	// gives is what each source gives after a restart, in words.
 	gives map[*node]string
 	err   error
@@ -64,7 +70,7 @@ type builder struct {
 
 func newBuilder(cfg *catalog.Config) *builder {
 	b := &builder{cfg: cfg, env: cfg.Env(), batch: cfg.BatchMode(), par: cfg.Int(catalog.KeyParallelism),
-		memo: map[string]*node{}, gives: map[*node]string{}}
+		emit: emitDefaults(cfg), heeded: map[*logical.EmitHint]bool{}, memo: map[string]*node{}, gives: map[*node]string{}}
 	if p := cfg.Int("table.exec.resource.default-parallelism"); p > 0 {
 		b.par = p
 	}
@@ -131,7 +137,7 @@ func (b *builder) key(n *node) string {
 		fmt.Fprintf(&s, "%T %+v", o, o)
 	}
 	for _, in := range n.in {
-		fmt.Fprintf(&s, " <%d %d %v %v", in.from.id, in.dist, in.keys, in.ordered)
+		fmt.Fprintf(&s, " <%d %d %v %v %v", in.from.id, in.dist, in.keys, in.ordered, in.late)
 	}
 	return s.String()
 }
@@ -187,7 +193,7 @@ func (b *builder) number() []*plan.Node {
 		}
 		n.Inputs = nil
 		for _, in := range n.in {
-			n.Inputs = append(n.Inputs, plan.Edge{From: in.from.ID, Dist: in.dist, Keys: in.keys, Ordered: in.ordered})
+			n.Inputs = append(n.Inputs, plan.Edge{From: in.from.ID, Dist: in.dist, Keys: in.keys, Ordered: in.ordered, Late: in.late})
 		}
 		n.ID = len(out)
 		out = append(out, &n.Node)

@@ -14,6 +14,7 @@ import (
 // consumers.
 func (b *builder) needs() {
 	filters := map[*node][][]expr.Expr{}
+	cause := map[*node]bool{} // whose rows make emissions that say what they come from
 	for _, n := range slices.Backward(b.nodes) {
 		if _, sink := n.Op.(*plan.Sink); !sink && !b.consumed(n) {
 			continue
@@ -24,6 +25,9 @@ func (b *builder) needs() {
 			f.NeedStamps = f.NeedStamps || n.NeedStamps || b.judges(n) || in.ordered
 			if _, source := f.Op.(*plan.Source); source || passesRows(f) {
 				f.NeedPos = f.NeedPos || mayRefuse(n) || n.NeedPos && passesRows(n)
+			}
+			if (asksCause(n) || cause[n] && carriesPos(n)) && (carriesPos(f) || len(f.in) == 0) {
+				cause[f], f.NeedPos = true, true
 			}
 			if _, ok := f.Op.(*plan.Source); ok {
 				var conj []expr.Expr
@@ -69,7 +73,7 @@ func (b *builder) needsUB(n, f *node) bool {
 		return n.needUB || o.Filter != nil && !onlyReads(o.Filter, f.UpsertKeys)
 	case *plan.Expand, *plan.Union, *plan.WindowTVF:
 		return n.needUB
-	case *plan.Normalize, *plan.DropUpdateBefore:
+	case *plan.Normalize, *plan.DropUpdateBefore, *plan.Late:
 		return false
 	}
 	return true
@@ -97,6 +101,10 @@ func (b *builder) judges(n *node) bool {
 	switch o := n.Op.(type) {
 	case *plan.WindowAgg:
 		return !o.Window.ProcTime && !b.batch && o.Phase != plan.GlobalPhase
+	case *plan.Normalize:
+		return o.HorizonMs > 0 && o.RowTime >= 0
+	case *plan.Revise:
+		return n.time && !b.batch
 	case *plan.WindowTVF:
 		return o.Window.Kind == plan.Session && !o.Window.ProcTime && !b.batch
 	case *plan.Sort:
@@ -129,6 +137,19 @@ func passesRows(n *node) bool {
 	return false
 }
 
+// carriesPos is passesRows for those who ask what an emission comes from: a version of an entity comes from
+// the row that brought it.
+func carriesPos(n *node) bool {
+	_, entity := n.Op.(*plan.Normalize)
+	return entity || passesRows(n)
+}
+
+// asksCause reports whether n tells which rows its emissions come from.
+func asksCause(n *node) bool {
+	w, ok := n.Op.(*plan.WindowAgg)
+	return ok && slices.Contains(w.Props, plan.WindowCause)
+}
+
 // mayRefuse reports whether n can refuse a row for what it contains.
 func mayRefuse(n *node) bool {
 	switch o := n.Op.(type) {
@@ -138,6 +159,8 @@ func mayRefuse(n *node) bool {
 		return slices.ContainsFunc(o.Projects, mayFailAny)
 	case *plan.Sink:
 		return len(o.NotNull) > 0
+	case *plan.Normalize:
+		return o.Versioned || o.HorizonMs > 0
 	}
 	return false
 }

@@ -12,6 +12,9 @@
 package physical
 
 import (
+	"slices"
+
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
@@ -29,14 +32,15 @@ func Plan(sinks []*logical.Sink, cfg *catalog.Config) (*plan.Plan, error) {
 		return nil, err
 	}
 	for i, s := range sinks {
-		b.emit = b.emitOptions(s)
-		if b.err != nil {
-			return nil, b.err
-		}
 		b.sink(s, roots[i])
+		b.heedEmits(s)
 		if b.err != nil {
 			return nil, b.err
 		}
+	}
+	b.lateSinks()
+	if b.err != nil {
+		return nil, b.err
 	}
 	b.needs()
 	if b.err != nil {
@@ -53,7 +57,7 @@ func Optimized(sinks []*logical.Sink, cfg *catalog.Config) ([]logical.Node, erro
 	env := cfg.Env()
 	roots := make([]logical.Node, len(sinks))
 	for i, s := range sinks {
-		n, err := sinkColumns(s)
+		n, err := sinkColumns(s, cfg)
 		if err != nil {
 			return nil, err
 		}
@@ -63,8 +67,8 @@ func Optimized(sinks []*logical.Sink, cfg *catalog.Config) ([]logical.Node, erro
 }
 
 // sinkColumns projects the query's columns to those of the table: columns that the statement
-// does not name are NULL.
-func sinkColumns(s *logical.Sink) (logical.Node, error) {
+// does not name are NULL, and so is metadata of late rows, which other rows lack. That of results is not there yet.
+func sinkColumns(s *logical.Sink, cfg *catalog.Config) (logical.Node, error) {
 	if s.Table == nil {
 		return s.Input, nil
 	}
@@ -95,8 +99,13 @@ func sinkColumns(s *logical.Sink) (logical.Node, error) {
 		}
 		add(c, col)
 	}
+	if filled, results := s.Table.FilledColumns(cfg.TableOptions(s.Table, s.Hints)); !results {
+		for _, f := range filled {
+			p.Exprs, p.Names = append(p.Exprs, &expr.Literal{T: f.Type}), append(p.Names, f.Name)
+		}
+	}
 	for c, col := range s.Table.Columns {
-		if col.Kind == catalog.Metadata && !col.Virtual {
+		if col.Kind == catalog.Metadata && !col.Virtual && !s.Table.Filled(c) {
 			add(c, col)
 		}
 	}
@@ -106,16 +115,14 @@ func sinkColumns(s *logical.Sink) (logical.Node, error) {
 func span(p expr.Pos) sqlerr.Span { return sqlerr.Span{Start: p.Start, End: p.End} }
 
 // sinkSchema is the columns of what a table's sink gets.
-func sinkSchema(t *catalog.Table) types.Schema {
-	var s types.Schema
-	for _, c := range t.Columns {
-		if c.Kind == catalog.Physical {
-			s.Fields = append(s.Fields, types.Field{Name: c.Name, Type: c.Type.WithoutAttr()})
-		}
+func sinkSchema(t *connector.Table) types.Schema {
+	s := types.Schema{Fields: slices.Clone(t.Columns)}
+	for i := range s.Fields {
+		s.Fields[i].Comment = ""
 	}
-	for _, c := range t.Columns {
-		if c.Kind == catalog.Metadata && !c.Virtual {
-			s.Fields = append(s.Fields, types.Field{Name: c.Name, Type: c.Type.WithoutAttr()})
+	for _, m := range t.Metadata {
+		if !m.Virtual {
+			s.Fields = append(s.Fields, types.Field{Name: m.Name, Type: m.Type})
 		}
 	}
 	return s

@@ -28,40 +28,56 @@ func (b *builder) sink(s *logical.Sink, root logical.Node) {
 		return
 	}
 	t := b.table(s.Table, s.Hints, s.Pos)
-	if t == nil {
-		return
-	}
-	if t.factory.NewSink == nil {
-		b.fail(s.Pos, "table `%s` cannot be written: connector '%s' only reads", s.Table.Name(), t.spec.Connector)
-		return
-	}
-	if !b.metadata(t, t.factory.SinkMetadata, func(m connector.MetadataColumn) bool { return !m.Virtual }, "written") {
+	if t == nil || !b.writable(t) {
 		return
 	}
 	op.Table = t.spec
-	schema := sinkSchema(s.Table)
+	if t.spec.Results != nil {
+		b.results(op, t, s, root)
+		return
+	}
 	accepts := t.sinkMode()
-	key := t.keyColumns(schema)
 	var upsert []int
 	if !accepts.Has(types.UpdateBefore) && accepts.Has(types.UpdateAfter) {
-		upsert = key
+		upsert = t.keyColumns(sinkSchema(t.spec))
 	}
-	in := b.node(root, upsert)
-	if in == nil || !b.accepted(in, t, accepts) {
+	if in := b.node(root, upsert); in != nil {
+		b.write(op, t, in, s.Pos)
+	}
+}
+
+// writable refuses tables that cannot be written.
+func (b *builder) writable(t *table) bool {
+	if t.factory.NewSink == nil {
+		b.fail(t.pos, "table `%s` cannot be written: connector '%s' only reads", t.cat.Name(), t.spec.Connector)
+		return false
+	}
+	return b.metadata(t, t.factory.SinkMetadata, func(m connector.MetadataColumn) bool { return !m.Virtual }, "written")
+}
+
+// write makes the sink of table t for the rows of in, which have its columns.
+func (b *builder) write(op *plan.Sink, t *table, in *node, pos expr.Pos) {
+	if !b.writable(t) {
+		return
+	}
+	schema := sinkSchema(t.spec)
+	accepts := t.sinkMode()
+	key := t.keyColumns(schema)
+	if !b.accepted(in, t, accepts) {
 		return
 	}
 	in = b.materialize(in, key, accepts)
 	b.notNull(op, in, schema)
 	n := &node{Node: plan.Node{Schema: schema, Mode: in.Mode, RowTime: -1, UpsertKeys: in.UpsertKeys,
-		Label: "Sink(" + s.Table.Name() + ")", Op: op, Parallelism: in.Parallelism},
-		in: []input{b.toSink(in, key)}, pos: s.Pos, what: "sink", needUB: accepts.Has(types.UpdateBefore) && !t.factory.SkipsUpdateBefore}
+		Label: "Sink(" + t.cat.Name() + ")", Op: op, Parallelism: in.Parallelism},
+		in: []input{b.toSink(in, key)}, pos: pos, what: "sink", needUB: accepts.Has(types.UpdateBefore) && !t.factory.SkipsUpdateBefore}
 	if n.in[0].dist != plan.Forward {
 		n.Parallelism = 0
 	}
 	if par := int(t.values.Int("sink.parallelism")); par > 0 && par != n.Parallelism {
 		if !in.Mode.IsInsertOnly() && len(key) == 0 {
-			b.fail(s.Pos, "table `%s` has 'sink.parallelism' but no primary key, so the order of changes of a row would be lost",
-				s.Table.Name()).WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition, or leave out the option")
+			b.fail(pos, "table `%s` has 'sink.parallelism' but no primary key, so the order of changes of a row would be lost",
+				t.cat.Name()).WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition, or leave out the option")
 			return
 		}
 		n.Parallelism = par
@@ -188,6 +204,11 @@ func promised(n *node, c int) bool {
 		return false
 	case *plan.Sort, *plan.Limit, *plan.Union, *plan.Normalize, *plan.Materialize, *plan.DropUpdateBefore:
 		return slices.ContainsFunc(n.in, func(in input) bool { return promised(in.from, c) })
+	case *plan.Revise:
+		return c < o.Columns && promised(n.in[0].from, c)
+	case *plan.Late:
+		read := n.in[0].from.in[0].from // what the aggregation reads
+		return c < len(read.Schema.Fields) && promised(read, c)
 	case *plan.WindowTVF:
 		return c < len(n.in[0].from.Schema.Fields) && promised(n.in[0].from, c)
 	case *plan.Join:

@@ -22,7 +22,8 @@ func (b *builder) read(r *opt.Read, upsert []int) *node {
 	t := b.table(r.Scan.Table, r.Scan.Hints, r.Scan.Pos)
 	mode := src.Mode
 	dup := b.cfg.Bool("table.exec.source.cdc-events-duplicate")
-	if mode.Has(types.UpdateBefore) && !dup || mode.IsInsertOnly() {
+	up := r.Scan.Upsert
+	if up == nil && (mode.Has(types.UpdateBefore) && !dup || mode.IsInsertOnly()) {
 		return src
 	}
 	key := t.keyColumns(src.Schema)
@@ -31,18 +32,36 @@ func (b *builder) read(r *opt.Read, upsert []int) *node {
 			WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition")
 		return nil
 	}
-	if key == nil || !dup && upsert != nil && sameColumns(key, upsert) {
+	if key == nil || up == nil && !dup && upsert != nil && sameColumns(key, upsert) {
 		return src
 	}
-	op := &plan.Normalize{Keys: key, UpdateBefore: true, TTLMs: b.cfg.Duration(catalog.KeyStateTTL).Milliseconds()}
+	op := &plan.Normalize{Keys: key, UpdateBefore: true, TTLMs: b.cfg.Duration(catalog.KeyStateTTL).Milliseconds(), RowTime: -1}
 	n := &node{Node: plan.Node{Schema: src.Schema, Mode: types.Retract, UpsertKeys: [][]int{key}, RowTime: src.RowTime,
 		Label: "ChangelogNormalize" + by(src.Schema, key), Op: op,
 		StateGrowth: "one row for each " + keyWords(src.Schema, key)},
 		pos: r.Scan.Pos, what: "ChangelogNormalize", part: key}
+	if up != nil {
+		b.entities(n, op, src, r)
+	}
 	edge := b.exchange(src, key)
 	edge.ordered = edge.ordered && b.ordering(src)
 	n.in = []input{edge}
 	return b.add(n)
+}
+
+// entities makes the normaliser n go by versions and a horizon, as r asks.
+func (b *builder) entities(n *node, op *plan.Normalize, src *node, r *opt.Read) {
+	up := r.Scan.Upsert
+	n.Label = "EntityNormalize" + by(src.Schema, op.Keys)
+	if up.Version >= 0 {
+		op.Versioned, op.Version = true, slices.Index(r.Cols, up.Version)
+	}
+	if up.HorizonMs > 0 {
+		op.HorizonMs, op.RowTime, op.TTLMs = up.HorizonMs, src.RowTime, 0
+	}
+	if src.Mode.IsInsertOnly() {
+		n.Mode &^= 1 << types.Delete // rows are only ever replaced
+	}
 }
 
 func sameColumns(a, b []int) bool { return len(a) == len(b) && subset(a, b) && subset(b, a) }
@@ -126,21 +145,21 @@ func (b *builder) sourceColumns(op *plan.Source, r *opt.Read) {
 		use(c)
 	}
 	place := map[int]int{}
-	for _, kind := range [...]catalog.ColumnKind{catalog.Physical, catalog.Metadata} {
-		nth := 0
-		for c, col := range t.Columns {
-			if col.Kind != kind {
-				continue
-			}
-			if used[c] {
-				place[c] = len(op.Columns) + len(op.Metadata)
-				if kind == catalog.Physical {
-					op.Columns = append(op.Columns, nth)
-				} else {
-					op.Metadata = append(op.Metadata, nth)
-				}
-			}
-			nth++
+	column := func(name string) (int, bool) {
+		c := slices.IndexFunc(t.Columns, func(c catalog.Column) bool { return c.Name == name && c.Kind != catalog.Computed })
+		return c, c >= 0 && used[c]
+	}
+	// For connectors metadata of results is physical, and stands behind what is.
+	for nth, f := range op.Table.Columns {
+		if c, ok := column(f.Name); ok {
+			place[c] = len(op.Columns)
+			op.Columns = append(op.Columns, nth)
+		}
+	}
+	for nth, m := range op.Table.Metadata {
+		if c, ok := column(m.Name); ok {
+			place[c] = len(op.Columns) + len(op.Metadata)
+			op.Metadata = append(op.Metadata, nth)
 		}
 	}
 	var compute func(c int) expr.Expr
@@ -182,7 +201,7 @@ func (b *builder) usesTime(n logical.Node) bool {
 	case *opt.Read:
 		// Errors are for later, when the source is made.
 		t := newBuilder(b.cfg).table(n.Scan.Table, n.Scan.Hints, n.Scan.Pos)
-		return t != nil && (!t.sourceMode().IsInsertOnly() || len(t.values.Prefix("dead-letter.")) > 0 ||
+		return t != nil && (!t.sourceMode().IsInsertOnly() || n.Scan.Upsert != nil || len(t.values.Prefix("dead-letter.")) > 0 ||
 			t.values.Int("scan.parallelism") > 1)
 	}
 	return false

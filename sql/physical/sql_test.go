@@ -62,6 +62,8 @@ func (s *script) execute(st ast.Statement) error {
 		s.cat.Put(v.Path, v)
 	case *ast.Set:
 		return s.cfg.Set(st.Key, st.Value)
+	case *ast.Reset:
+		s.cfg.Reset(st.Key)
 	case *ast.Insert:
 		sink, err := b.Insert(st)
 		if err != nil {

@@ -27,19 +27,10 @@ type table struct {
 	pos    expr.Pos
 }
 
-// table looks up the connector of t. Options of SET 'tidemark.table.NAME.…' are the weakest,
-// then come those of WITH, then those of hints.
+// table looks up the connector of t.
 func (b *builder) table(t *catalog.Table, hints map[string]string, pos expr.Pos) *table {
-	overlay := map[string]string{}
-	for k, v := range b.cfg.TableOverlay(t.Name()) {
-		if _, ok := t.Options[k]; !ok {
-			overlay[k] = v
-		}
-	}
-	for k, v := range hints {
-		overlay[k] = v
-	}
-	out := &table{cat: t, spec: t.Spec(overlay), pos: pos}
+	options := b.cfg.TableOptions(t, hints)
+	out := &table{cat: t, spec: t.SpecOf(options), pos: pos}
 	name := out.spec.Connector
 	if out.factory = connector.Lookup(name); out.factory == nil {
 		e := b.fail(pos, "table `%s` has the connector '%s', which does not exist", t.Name(), name)
@@ -56,10 +47,10 @@ func (b *builder) table(t *catalog.Table, hints map[string]string, pos expr.Pos)
 		return nil
 	}
 	if more := out.factory.Inherited(out.spec.Options, b.cfg.All()); more != nil {
-		maps.Copy(overlay, more)
-		out.spec = t.Spec(overlay)
+		maps.Copy(options, more)
+		out.spec = t.SpecOf(options)
 	}
-	specs := [][]option.Spec{out.factory.Options, connector.CommonOptions}
+	specs := [][]option.Spec{out.factory.Options, connector.CommonOptions, catalog.TableOptions}
 	for _, p := range [...]string{"", "value.", "key."} {
 		f, ok := out.spec.Options[p+"format"]
 		if !ok {

@@ -1,0 +1,251 @@
+package physical
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/sql/logical"
+	"github.com/tidemark-stream/tidemark/sql/opt"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// results writes the changes of root as revisions into t, a table of results.
+func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical.Node) {
+	r := t.spec.Results
+	if len(r.Key) == 0 {
+		b.fail(t.pos, "table `%s` holds revisions of results, but has no primary key, which says what they are counted for",
+			t.cat.Name()).WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition, with the columns that tell results apart")
+		return
+	}
+	width := root.Schema().Len()
+	win := opt.Windows(root)
+	root, help := b.helpers(root, r, win)
+	in := b.node(root, nil)
+	if in == nil {
+		return
+	}
+	// The columns of root are those of the table by their place; their names may be others.
+	key := make([]int, len(r.Key))
+	for i, k := range r.Key {
+		key[i] = t.spec.Schema().Index(k)
+	}
+	start := -1
+	if len(win.Start) > 0 {
+		start = win.Start[0]
+		r.WindowStart = t.columnName(start)
+	}
+	if len(win.End) > 0 {
+		r.WindowEnd = t.columnName(win.End[0])
+	}
+	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.lateness
+	rv := &plan.Revise{Keys: key, Columns: width, Reason: help.reason, Count: help.count, Cause: help.cause, End: help.end,
+		Zone: win.Window.Zone, LatenessMs: in.lateness, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
+	if m := b.materialize(in, key, types.Upsert); m != in {
+		// Rows of several keys of the query make one result, so none of them says how it came about.
+		rv.Reason, rv.Count, rv.Cause = -1, -1, -1
+		in = m
+	}
+	if in = b.backfilled(in, start, t); in == nil {
+		return
+	}
+	in = b.revise(rv, in, t)
+	b.write(op, t, in, s.Pos)
+	if b.err == nil {
+		b.mayRevise(op, in, t)
+	}
+}
+
+// helped are the columns of a result's rows that only the revisions need, or -1.
+type helped struct{ reason, count, cause, end int }
+
+// helpers makes root give what r asks to know of each emission.
+func (b *builder) helpers(root logical.Node, r *connector.Results, win opt.WindowColumns) (logical.Node, helped) {
+	out := helped{-1, -1, -1, -1}
+	if len(win.End) > 0 {
+		out.end = win.End[0]
+	}
+	_, final := r.Column["is_final"]
+	_, reason := r.Column["emit_reason"]
+	ask := func(place *int, want bool, p plan.WindowProp) {
+		if want && *place < 0 {
+			root, *place = opt.WithProp(root, p)
+		}
+	}
+	ask(&out.end, final, plan.WindowEnd)
+	ask(&out.reason, final || reason, plan.WindowReason)
+	ask(&out.count, r.Column["input_count"] != "", plan.WindowCount)
+	ask(&out.cause, r.Column["cause"] != "", plan.WindowCause)
+	return root, out
+}
+
+// columnName is the name of column i of what the sink of t gets, before the metadata of results.
+func (t *table) columnName(i int) string {
+	filled, _ := t.cat.FilledColumns(t.spec.Options)
+	if physical := len(t.spec.Columns) - len(filled); i >= physical {
+		return sinkSchema(t.spec).Fields[i+len(filled)].Name
+	}
+	return t.spec.Columns[i].Name
+}
+
+// backfilled keeps the windows that a backfill is about, by column start.
+func (b *builder) backfilled(in *node, start int, t *table) *node {
+	var conds []expr.Expr
+	for _, bound := range [...]struct{ key, fn string }{{catalog.KeyBackfillFrom, ">="}, {catalog.KeyBackfillTo, "<"}} {
+		text := strings.TrimSpace(b.cfg.Get(bound.key))
+		if text == "" {
+			continue
+		}
+		if start < 0 {
+			b.fail(t.pos, "'%s' bounds windows, but table `%s` has no column with their start", bound.key, t.cat.Name()).
+				WithHint("select window_start into it, or leave out the bounds")
+			return nil
+		}
+		ms, ok := timestampMs(text)
+		if !ok {
+			b.fail(t.pos, "'%s' cannot be '%s'", bound.key, text).WithHint("write 2013-01-31 or 2013-01-31 12:00:00")
+			return nil
+		}
+		f := in.Schema.Fields[start]
+		conds = append(conds, &expr.Call{Fn: bound.fn, T: types.BooleanType.AsNullable(), Args: []expr.Expr{
+			&expr.Column{Index: start, Name: f.Name, T: f.Type}, &expr.Literal{Value: types.TS(ms, 0), T: types.TimestampType(3).NotNull()}}})
+	}
+	if conds == nil {
+		return in
+	}
+	exprs := make([]expr.Expr, in.Schema.Len())
+	for i, f := range in.Schema.Fields {
+		exprs[i] = &expr.Column{Index: i, Name: f.Name, T: f.Type}
+	}
+	return b.calcOver(in, opt.And(conds...), exprs, in.Schema.Names())
+}
+
+// timestampMs reads the text of a local time.
+func timestampMs(text string) (int64, bool) {
+	for _, layout := range [...]string{"2006-01-02", "2006-01-02 15:04", "2006-01-02 15:04:05.999", "2006-01-02T15:04", "2006-01-02T15:04:05.999"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UnixMilli(), true
+		}
+	}
+	return 0, false
+}
+
+// revise makes the node that counts revisions and, where the table has metadata of its connector too, puts the
+// columns into the order of the sink.
+func (b *builder) revise(rv *plan.Revise, in *node, t *table) *node {
+	var s types.Schema
+	for i, f := range in.Schema.Fields[:rv.Columns] {
+		if !slices.Contains(rv.Keys, i) {
+			f.Type = f.Type.AsNullable()
+		}
+		s.Fields = append(s.Fields, types.Field{Name: t.columnName(i), Type: f.Type.WithoutAttr()})
+	}
+	filled, _ := t.cat.FilledColumns(t.spec.Options)
+	for _, c := range filled {
+		k := slices.Index(catalog.ResultKeys(), c.Key)
+		rv.Metadata = append(rv.Metadata, plan.ResultMetadata(k))
+		s.Fields = append(s.Fields, types.Field{Name: c.Name, Type: c.Type})
+	}
+	n := &node{Node: plan.Node{Schema: s, Mode: types.InsertOnly, RowTime: -1, Op: rv, Label: "Revisions" + by(s, rv.Keys),
+		StateGrowth: "the newest revision of each " + keyWords(s, rv.Keys)}, part: rv.Keys, pos: t.pos, what: "Revisions"}
+	edge := b.exchange(in, rv.Keys)
+	// Rows of one key come from one subtask where they are put by a part of it: their order is kept.
+	edge.ordered = edge.ordered && b.ordering(in) && !(in.part != nil && subset(in.part, rv.Keys))
+	n.in = []input{edge}
+	n = b.add(n)
+	physical := len(t.spec.Columns) - len(filled)
+	if rv.Columns == physical {
+		return n
+	}
+	var exprs []expr.Expr
+	var names []string
+	take := func(i int) {
+		f := n.Schema.Fields[i]
+		exprs, names = append(exprs, &expr.Column{Index: i, Name: f.Name, T: f.Type}), append(names, f.Name)
+	}
+	for i := range physical {
+		take(i)
+	}
+	for i := range filled {
+		take(rv.Columns + i)
+	}
+	for i := physical; i < rv.Columns; i++ {
+		take(i)
+	}
+	return b.calcOver(n, nil, exprs, names)
+}
+
+// mayRevise refuses revisions where a crash could show two different rows as the same revision.
+func (b *builder) mayRevise(op *plan.Sink, n *node, t *table) {
+	switch t.spec.Connector {
+	case "print", "blackhole", "collect":
+		return // nothing that lasts
+	}
+	how, _ := delivery(op)
+	_, saves := b.interval()
+	if how == connector.ExactlyOnce && (saves || n.bounded) {
+		return
+	}
+	e := b.fail(t.pos, "table `%s` holds revisions, but what is written into it may be written again after a crash, with other content under the same revision",
+		t.cat.Name())
+	switch {
+	case how != connector.ExactlyOnce:
+		hint := "add '" + keyDelivery + "' = 'exactly-once' to its definition"
+		if !saves {
+			hint += ", and " + setInterval
+		}
+		e.WithHint("%s", hint)
+	default:
+		e.WithHint("%s", setInterval)
+	}
+}
+
+// Warnings says what of a plan may be other than its user expects.
+func Warnings(p *plan.Plan) []string {
+	var out []string
+	every, err := option.ParseDuration(p.Config[keyInterval])
+	if err != nil || every <= 0 || p.Batch {
+		return nil
+	}
+	for _, n := range p.Nodes {
+		s, ok := n.Op.(*plan.Sink)
+		if !ok || s.Collect || s.Table.Results == nil {
+			continue
+		}
+		for id := range above(p, n.ID) {
+			w, ok := p.Nodes[id].Op.(*plan.WindowAgg)
+			if !ok || w.EarlyFireMs < 0 || time.Duration(w.EarlyFireMs)*time.Millisecond >= every {
+				continue
+			}
+			out = append(out, fmt.Sprintf("table %s: early results of %s come more often than checkpoints (every %s), and revisions are visible after a checkpoint: "+
+				"several of them appear at a time; set 'early-fire' to %s, or checkpoints to come more often", s.Table.Name, p.Nodes[id].Label, p.Config[keyInterval], p.Config[keyInterval]))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// above returns the nodes that feed node id.
+func above(p *plan.Plan, id int) map[int]bool {
+	out := map[int]bool{}
+	var walk func(id int)
+	walk = func(id int) {
+		if out[id] {
+			return
+		}
+		out[id] = true
+		for _, e := range p.Nodes[id].Inputs {
+			if !e.Late {
+				walk(e.From)
+			}
+		}
+	}
+	walk(id)
+	return out
+}

@@ -83,6 +83,7 @@ func newObjects(s *source, c connector.SourceConfig) (*objects, error) {
 	if err != nil {
 		return nil, err
 	}
+	tell(b.store, func(msg string) { c.Warning("%s", msg) })
 	o := &objects{bucket: b, pattern: s.pattern, watched: s.watch > 0, skip: c.Options.Enum(onDataLoss) == "skip",
 		warn: c.Warning, shared: newReadAhead(aheadMemory), infos: map[string]object.Info{}, prefix: b.path}
 	if i := strings.IndexAny(b.path, "*?["); i >= 0 {

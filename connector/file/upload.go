@@ -77,6 +77,9 @@ func newObjectTarget(s *sink) (target, error) {
 	if err != nil {
 		return nil, &option.Error{Key: "path", Msg: err.Error()}
 	}
+	if out := s.cfg.Stderr; out != nil {
+		tell(store, func(msg string) { fmt.Fprintln(out, msg) })
+	}
 	most := s.cfg.Options.Size("sink.rolling-policy.file-size")
 	t := &objectTarget{s: s, store: store, up: object.UploaderOf(store), segments: s.cfg.Segments, kept: true,
 		part: int(max(partBytes, most/(object.MostParts-1000)))}
@@ -87,6 +90,13 @@ func newObjectTarget(s *sink) (target, error) {
 		t.segments, t.kept = memorySegments{}, false
 	}
 	return t, nil
+}
+
+// tell names who is told when a store is away for seconds, and when it is back, if the store says that.
+func tell(s object.Store, f func(msg string)) {
+	if t, ok := s.(interface{ Tell(func(msg string)) }); ok {
+		t.Tell(f)
+	}
 }
 
 // check finds out at the start whether the store can be reached at all.

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,7 +38,7 @@ import (
 // not given comes from the environment, as for all programs that use AWS: AWS_ACCESS_KEY_ID and
 // AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL_S3, profiles, roles of the machine.
 var Options = []option.Spec{
-	{Name: "s3.endpoint", Doc: "Address of the server, where it is not AWS.", Example: "http://localhost:9000"},
+	{Name: "s3.endpoint", Doc: "Address of the server, where it is not AWS; https:// where it does not say.", Example: "http://localhost:9000"},
 	{Name: "s3.access-key", Doc: "Access key; with 's3.secret-key'.", Secret: true},
 	{Name: "s3.secret-key", Doc: "Secret key.", Secret: true},
 	{Name: "s3.session-token", Doc: "Session token of temporary keys.", Secret: true},
@@ -64,6 +65,8 @@ func TableOptions() []option.Spec {
 const (
 	attempts = 8 // of a request; pauses grow to maxPause, so a minute of trouble is survived
 	maxPause = 20 * time.Second
+	// dialTimeout is how long a connection may take to be made.
+	dialTimeout = 10 * time.Second
 	// partSize is the size from which a file is written in parts, and of those. Parts are sent one
 	// after the other: files of the state's LSM are smaller, and several are sent at a time.
 	partSize = 64 << 20
@@ -125,6 +128,7 @@ type Store struct {
 	where    string // the server, to tell whether two stores are at the same
 	idle     func() // closes connections that nobody uses; nil: they are somebody else's
 	requests atomic.Int64
+	mood     mood
 
 	mu          sync.Mutex // held during the probe
 	conditional condition
@@ -189,12 +193,12 @@ func New(ctx context.Context, c Config) (*Store, error) {
 			o.BaseEndpoint = aws.String(c.Endpoint)
 		}
 		o.UsePathStyle = c.PathStyle
-		o.HTTPClient = counting{&s.requests, c.HTTP}
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
+		o.HTTPClient = s
+		o.Retryer = patient{retry.NewStandard(func(r *retry.StandardOptions) {
 			r.MaxAttempts = attempts
 			r.MaxBackoff = c.MaxPause
 			r.Backoff = retry.NewExponentialJitterBackoff(c.MaxPause)
-		})
+		}), s}
 		// The signature covers the content already; servers of others often lack the newer sums.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
@@ -209,6 +213,8 @@ func New(ctx context.Context, c Config) (*Store, error) {
 func newClient() (HTTPDoer, func()) {
 	t := awshttp.NewBuildableClient().GetTransport()
 	t.ResponseHeaderTimeout = time.Minute // a server that hangs is asked again
+	t.DialContext = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
+	t.TLSHandshakeTimeout = dialTimeout
 	// As many parts of objects are read and written at a time.
 	t.MaxIdleConnsPerHost = 32
 	c := &http.Client{Transport: t, CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -222,18 +228,6 @@ func newClient() (HTTPDoer, func()) {
 		return nil
 	}}
 	return c, t.CloseIdleConnections
-}
-
-// counting counts what is really sent, retries included.
-type counting struct {
-	n *atomic.Int64
-	h HTTPDoer
-}
-
-// Do implements s3.HTTPClient.
-func (c counting) Do(r *http.Request) (*http.Response, error) {
-	c.n.Add(1)
-	return c.h.Do(r)
 }
 
 // Requests implements object.Store.
@@ -382,6 +376,8 @@ func hintOf(err error) string {
 		return h
 	}
 	switch s := status(err); {
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return "the server speaks HTTP without TLS: write 'http://' in front of 's3.endpoint'"
 	case refusals[code(err)]:
 		return "the server does not do this"
 	case s == http.StatusForbidden: // a HEAD has no text that says why
@@ -407,7 +403,13 @@ func (s *Store) fail(what, name string, err error) error {
 		return fmt.Errorf("%s %s: %w", what, at, object.ErrExists)
 	}
 	if hint := hintOf(err); hint != "" {
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			err = s.cause(err)
+		}
 		return &object.Hopeless{Err: fmt.Errorf("%s %s: %w; %s", what, at, err, hint)}
+	}
+	if e := s.unanswered(err); e != nil {
+		err = e
 	}
 	return fmt.Errorf("%s %s: %w", what, at, err)
 }

@@ -259,6 +259,10 @@ func (d *driver) doWrite(a checkpoint.Action) {
 		d.post(func() []checkpoint.Action {
 			if err != nil {
 				d.failed(err)
+				if dead := d.c.store.Dead(); dead != nil {
+					// No later checkpoint would be better: the job starts again from the last one.
+					d.j.cancel(fmt.Errorf("state: %w", dead))
+				}
 				return d.co.WriteFailed(d.now(), a.ID, err)
 			}
 			d.positions[a.ID] = c.got.sources

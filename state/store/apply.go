@@ -37,6 +37,9 @@ func (s *Store) Apply(op uint16, changes []byte) error {
 	} else {
 		err = s.batch(op, changes)
 	}
+	if err != nil {
+		s.kill(err) // some of the changes may be there
+	}
 	s.applied.Add(int64(n))
 	return s.wrap(err)
 }
@@ -86,7 +89,7 @@ func (s *Store) commit(b **pebble.Batch) error {
 	if err := s.room(); err != nil {
 		return err
 	}
-	err := (*b).Commit(pebble.NoSync)
+	err := s.try(func() error { return (*b).Commit(pebble.NoSync) })
 	(*b).Close()
 	*b = s.db.NewBatchWithSize(1 << 10)
 	return err
@@ -122,7 +125,7 @@ func (s *Store) ingest(op uint16, changes []byte, n int) error {
 	if err := w.end(); err != nil {
 		return err
 	}
-	return s.db.Ingest(context.Background(), w.take())
+	return s.try(func() error { return s.db.Ingest(context.Background(), w.take()) })
 }
 
 // changeHead is the length of what stands before the key of an encoded change: see state.Delta.
@@ -243,7 +246,7 @@ func (w *tableWriter) abandon() {
 // be told that it fails to, nor could it be closed.
 func (s *Store) room() error {
 	for {
-		if err := s.broken(); err != nil {
+		if err := s.cause(); err != nil {
 			return err
 		}
 		m := s.db.Metrics()
@@ -255,7 +258,7 @@ func (s *Store) room() error {
 		select {
 		case <-s.ended:
 		case <-again.C:
-		case <-s.failed:
+		case <-s.failing():
 		}
 		again.Stop()
 	}

@@ -77,14 +77,20 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-done:
-	case <-s.failed:
-		return s.broken()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for flushed := false; !flushed; {
+		failing := s.failing()
+		if err := s.cause(); err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			flushed = true
+		case <-failing:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return s.db.Checkpoint(dir)
+	return s.try(func() error { return s.db.Checkpoint(dir) })
 }
 
 // list names the files of cut n and packs the small ones.

@@ -6,7 +6,9 @@ import (
 	"math/rand"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -16,22 +18,40 @@ import (
 // fullDisk refuses to make tables once it is full.
 type fullDisk struct {
 	vfs.FS
-	full *atomic.Bool
+	full     *atomic.Bool
+	manifest *atomic.Bool // the list of the tree's files cannot be written
 }
 
-var errFull = errors.New("no space left on device")
+var errFull error = syscall.ENOSPC
 
 func (d fullDisk) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	if d.full.Load() && strings.HasSuffix(name, ".sst") {
 		return nil, errFull
 	}
-	return d.FS.Create(name, c)
+	f, err := d.FS.Create(name, c)
+	if d.manifest != nil && strings.Contains(name, "MANIFEST") {
+		return fullFile{f, d.manifest}, err
+	}
+	return f, err
+}
+
+// fullFile is a file on a disk that may be full.
+type fullFile struct {
+	vfs.File
+	full *atomic.Bool
+}
+
+func (f fullFile) Write(p []byte) (int, error) {
+	if f.full.Load() {
+		return 0, errFull
+	}
+	return f.File.Write(p)
 }
 
 // TestFullDisk: nobody waits for a tree that cannot write; all are told why.
 func TestFullDisk(t *testing.T) {
 	var full atomic.Bool
-	s, err := Open(t.TempDir(), Options{MemoryBytes: 8 << 20, fs: fullDisk{vfs.Default, &full}})
+	s, err := Open(t.TempDir(), Options{MemoryBytes: 8 << 20, fs: fullDisk{FS: vfs.Default, full: &full}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDisk_Cut: a cut that meets a full disk ends with that error.
 func TestFullDisk_Cut(t *testing.T) {
 	var full atomic.Bool
-	s, err := Open(t.TempDir(), Options{fs: fullDisk{vfs.Default, &full}})
+	s, err := Open(t.TempDir(), Options{fs: fullDisk{FS: vfs.Default, full: &full}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,10 +102,64 @@ func TestFullDisk_Cut(t *testing.T) {
 		t.Fatal(err)
 	}
 	full.Store(true)
-	if _, err := s.Cut(context.Background()); !errors.Is(err, errFull) {
+	_, err = s.Cut(context.Background())
+	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "make room") {
 		t.Errorf("Cut: %v", err)
 	}
-	_ = s.Close()
+	if err := s.Dead(); err != nil {
+		t.Errorf("the store is given up: %v", err)
+	}
+	full.Store(false)
+	for n := 0; ; n++ {
+		c, err := s.Cut(context.Background())
+		if err == nil {
+			if len(c.Files) != 2 {
+				t.Errorf("the cut has the files %v", c.Files)
+			}
+			break
+		}
+		if n > 1000 || !errors.Is(err, errFull) {
+			t.Fatalf("there is room again, and a cut fails: %v", err)
+		}
+		time.Sleep(time.Millisecond) // the tree tries again
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDisk_Manifest: a tree that cannot write which files it has is given up, and not the process.
+func TestFullDisk_Manifest(t *testing.T) {
+	for _, sorted := range []int{0, 1} { // through the tree's buffers, and past them
+		var full, manifest atomic.Bool
+		o := Options{MemoryBytes: 8 << 20, sorted: sorted, fs: fullDisk{vfs.Default, &full, &manifest}}
+		s, err := Open(t.TempDir(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest.Store(true)
+		var d state.Delta
+		d.Put(0, 0, []byte("key"), []byte("value"))
+		err = s.Apply(1, d.Bytes())
+		if sorted == 0 && err == nil {
+			_, err = s.Cut(context.Background())
+		}
+		if !errors.Is(err, errFull) || !errors.Is(s.Dead(), errFull) {
+			t.Errorf("sorted %d: %v, given up: %v", sorted, err, s.Dead())
+		}
+		if err := s.Apply(1, d.Bytes()); !errors.Is(err, errFull) {
+			t.Errorf("sorted %d: Apply afterwards: %v", sorted, err)
+		}
+		if m := s.Metrics(); m.Tables != 0 {
+			t.Errorf("figures of a tree that was given up: %+v", m)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := Open(t.TempDir(), o); !errors.Is(err, errFull) {
+			t.Errorf("a store is opened on a full disk: %v", err)
+		}
+	}
 }
 
 // TestCut_Cancelled: a cut ends when it is not wanted any more.

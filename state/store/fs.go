@@ -1,10 +1,6 @@
 package store
 
-import (
-	"fmt"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
-)
+import "github.com/cockroachdb/pebble/v2/vfs"
 
 // unsynced is a file system that does not wait for the disk: the content of a store is made
 // durable by those who copy its cuts.
@@ -38,15 +34,3 @@ type unsyncedFile struct{ vfs.File }
 func (unsyncedFile) Sync() error                { return nil }
 func (unsyncedFile) SyncData() error            { return nil }
 func (unsyncedFile) SyncTo(int64) (bool, error) { return false, nil }
-
-// quiet keeps the tree's messages to itself but for those that it cannot go on after.
-type quiet struct{ s *Store }
-
-func (quiet) Infof(string, ...any)  {}
-func (quiet) Errorf(string, ...any) {}
-
-// Fatalf is called where the tree could not record which files it consists of, which it does not
-// survive. It must not return.
-func (q quiet) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf("state store %s: "+format, append([]any{q.s.dir}, args...)...))
-}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -71,9 +72,7 @@ type Store struct {
 	waiting uint64
 	ended   chan struct{}
 
-	failed  chan struct{} // closed once err is set
-	once    sync.Once
-	err     error
+	health
 	memory  int64
 	counted sync.Once
 	lookups atomic.Int64
@@ -114,8 +113,8 @@ func open(dir string, files []File, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("state store: %w", err)
 	}
-	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, failed: make(chan struct{}),
-		ended: make(chan struct{}, 1)}
+	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, ended: make(chan struct{}, 1)}
+	s.failed = make(chan struct{})
 	if s.id == "" {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // does not fail
@@ -127,11 +126,9 @@ func open(dir string, files []File, o Options) (*Store, error) {
 		}
 	}
 	s.opt = s.options(o)
-	db, err := pebble.Open(dir, s.opt)
-	if err != nil {
+	if err := s.try(func() (err error) { s.db, err = pebble.Open(dir, s.opt); return err }); err != nil {
 		return nil, s.wrap(err)
 	}
-	s.db = db
 	return s, nil
 }
 
@@ -174,9 +171,9 @@ func (s *Store) options(o Options) *pebble.Options {
 		CompactionConcurrencyRange:  func() (int, int) { return 1, max(1, runtime.GOMAXPROCS(0)/2) },
 		EventListener: &pebble.EventListener{
 			BackgroundError: s.fail,
-			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.fail(i.Details) },
-			FlushEnd:        func(pebble.FlushInfo) { tell() },
-			CompactionEnd:   func(pebble.CompactionInfo) { tell() },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { s.kill(i.Details) },
+			FlushEnd:        func(i pebble.FlushInfo) { s.worked(i.Err); tell() },
+			CompactionEnd:   func(i pebble.CompactionInfo) { s.worked(i.Err); tell() },
 		},
 	}
 	compress := sstable.SnappyCompression
@@ -209,25 +206,6 @@ func profile(p *block.CompressionProfile) func() *sstable.CompressionProfile {
 	return func() *sstable.CompressionProfile { return p }
 }
 
-// fail notes the first error of the tree's own goroutines. They try again for ever; whoever uses the
-// store is told.
-func (s *Store) fail(err error) {
-	s.once.Do(func() {
-		s.err = err
-		close(s.failed)
-	})
-}
-
-// broken returns what fail noted.
-func (s *Store) broken() error {
-	select {
-	case <-s.failed:
-		return s.wrap(s.err)
-	default:
-		return nil
-	}
-}
-
 // DamageError says that a file of a store does not hold what was written to it.
 type DamageError struct {
 	Dir string
@@ -250,6 +228,9 @@ func (s *Store) wrap(err error) error {
 		// The rest of the text is a trace for the tree's own people.
 		text, _, _ := strings.Cut(err.Error(), "\n")
 		return &DamageError{Dir: s.dir, Err: errors.New(text)}
+	}
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("state store %s: %w: make room on that disk", s.dir, err)
 	}
 	return fmt.Errorf("state store %s: %w", s.dir, err)
 }
@@ -405,6 +386,9 @@ type Metrics struct {
 
 // Metrics returns the figures of now.
 func (s *Store) Metrics() Metrics {
+	if s.abandoned() {
+		return Metrics{}
+	}
 	m := s.db.Metrics()
 	t := m.Total()
 	return Metrics{
@@ -417,6 +401,9 @@ func (s *Store) Metrics() Metrics {
 
 // Close ends the store. Its folder may be removed then; cuts that were not released are in it.
 func (s *Store) Close() error {
+	if s.abandoned() {
+		return nil // its locks are held for ever; memory and open files end with the process
+	}
 	err := s.wrap(s.db.Close())
 	if s.broken() != nil {
 		return nil // everybody was told already, and what is open on a full disk is of no use

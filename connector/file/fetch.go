@@ -16,9 +16,8 @@ import (
 const maxFetching = 8
 
 // NewFetcher implements connector.Refetcher.
-func (s *source) NewFetcher(ctx context.Context) (connector.RecordFetcher, error) {
-	r, err := s.NewReader(ctx, 0)
-	return &fetcher{r: r}, err
+func (s *source) NewFetcher(context.Context) (connector.RecordFetcher, error) {
+	return &fetcher{r: &reader{s: s}}, nil
 }
 
 // fetcher reads single records of files. It keeps the chunk that it read last of each file, so that

@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -41,8 +43,12 @@ type source struct {
 	path    string
 	pattern *regexp.Regexp
 	watch   time.Duration
-	objects *objects // nil: the path is on the local disk
+	objects *objects     // nil: the path is on the local disk
+	ended   atomic.Int64 // local files read to their end since takeEnded
 }
+
+// takeEnded returns how many local files were read to their end since the last call.
+func (s *source) takeEnded() int { return int(s.ended.Swap(0)) }
 
 func newSource(c connector.SourceConfig) (connector.Source, error) {
 	s := &source{cfg: c, path: c.Options.Get("path"), watch: c.Options.Duration("source.monitor-interval")}
@@ -78,7 +84,9 @@ func (s *source) NewEnumerator(context.Context) (connector.Enumerator, error) {
 	return &enumerator{s: s, known: map[uint64]bool{}}, nil
 }
 
-func (s *source) NewReader(context.Context, int) (connector.Reader, error) { return &reader{s}, nil }
+func (s *source) NewReader(context.Context, int) (connector.Reader, error) {
+	return &reader{s: s, counts: true}, nil
+}
 
 // enumerator lists files. A file is a split; it is expected not to change once it is seen. Those that are
 // gone are remembered too: a folder may be away for a while.
@@ -86,39 +94,67 @@ type enumerator struct {
 	s    *source
 	last time.Time
 
-	mu    sync.Mutex      // Remember may be called during Discover
-	known map[uint64]bool // by seenKey; true: read to its end
+	mu     sync.Mutex      // Remember may be called during Discover
+	known  map[uint64]bool // by seenKey; true: read to its end
+	queue  []string        // of a watched folder, found and waiting
+	unread int             // handed out and not read to their end
 }
 
 // Discover implements connector.Enumerator.
 func (e *enumerator) Discover(context.Context) ([]connector.Split, bool, error) {
 	bounded := e.s.Bounded()
-	if !bounded && !e.last.IsZero() && time.Since(e.last) < e.s.watch {
-		return nil, false, nil
-	}
-	e.last = time.Now()
-	files, err := e.s.list()
-	if err != nil {
-		return nil, false, err
+	if bounded || e.last.IsZero() || time.Since(e.last) >= e.s.watch {
+		e.last = time.Now()
+		files, err := e.s.list()
+		if err != nil {
+			return nil, false, err
+		}
+		e.found(files)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	n := len(e.queue)
+	if !bounded {
+		e.unread = max(0, e.unread-e.s.takeEnded())
+		n = min(n, max(0, maxUnread-e.unread))
+	}
 	var out []connector.Split
+	for _, f := range e.queue[:n] {
+		out = append(out, connector.Split{ID: f})
+	}
+	e.queue, e.unread = e.queue[n:], e.unread+n
+	return out, bounded, nil
+}
+
+// found queues those of the files that are not known, the oldest first where they will have to wait.
+func (e *enumerator) found(files []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, f := range files {
 		k := seenKey(f)
 		if _, ok := e.known[k]; !ok {
 			e.known[k] = false
-			out = append(out, connector.Split{ID: f})
+			e.queue = append(e.queue, f)
 		}
 	}
-	return out, bounded, nil
+	if e.s.Bounded() || len(e.queue) <= maxUnread {
+		return
+	}
+	written := make(map[string]time.Time, len(e.queue))
+	for _, f := range e.queue {
+		if info, err := os.Stat(f); err == nil { // else opening it will say what is wrong
+			written[f] = info.ModTime()
+		}
+	}
+	slices.SortFunc(e.queue, func(a, b string) int { return cmp.Or(written[a].Compare(written[b]), strings.Compare(a, b)) })
 }
 
-// Known implements connector.Enumerator.
+// Known implements connector.Enumerator: none of these was read to its end.
 func (e *enumerator) Known(ids []string) {
 	for _, id := range ids {
 		e.known[seenKey(id)] = false
 	}
+	e.unread += len(ids)
 }
 
 // Remember implements connector.Rememberer.
@@ -193,7 +229,10 @@ func (s *source) list() ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-type reader struct{ s *source }
+type reader struct {
+	s      *source
+	counts bool // files that it reads to their end count as read
+}
 
 func (r *reader) Wake() <-chan struct{} { return nil }
 
@@ -215,6 +254,9 @@ func (r *reader) Open(ctx context.Context, sp connector.Split) (connector.SplitR
 	s, err := open(ctx, sp)
 	if err != nil {
 		return nil, err
+	}
+	if r.counts && r.s.objects == nil {
+		s.ended = func() { r.s.ended.Add(1) }
 	}
 	s.cfg, s.cut, s.begun = &r.s.cfg, lines, sp.Position.Offset > 0
 	s.origin = &vec.Origin{Source: r.s.cfg.Table.Name, Split: sp.ID, Unit: "byte"}

@@ -19,10 +19,10 @@ import (
 const (
 	sweepPages = 10
 	hotFolders = 8
-	// maxUnread is how many objects that are not read to their end are handed out at a time: the job
-	// opens all of them, as it reads the one whose watermark is lowest. A larger backlog waits, in
-	// the order of its times.
-	maxUnread = 4096
+	// maxUnread is how many files or objects of a watched folder that are not read to their end are handed
+	// out at a time: the job opens all of them, as it reads the one whose watermark is lowest, and each
+	// holds a chunk and a batch. A larger backlog waits, in the order of its times.
+	maxUnread = 256
 )
 
 // progress is how far an object is.

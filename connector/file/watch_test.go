@@ -4,14 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/object"
+	"github.com/tidemark-stream/tidemark/option"
 )
 
 // shelf is a store of names, without content, that lists a thousand at a time.
@@ -297,4 +303,65 @@ func TestObjects_Wants(t *testing.T) {
 			t.Errorf("%s wants %s: %t", c.path, c.name, got)
 		}
 	}
+}
+
+// TestEnumerator_BacklogWaits bounds the files of a watched folder that are open, and begins with those
+// that were written first.
+func TestEnumerator_BacklogWaits(t *testing.T) {
+	const n = maxUnread + 30
+	dir := t.TempDir()
+	for i := range n { // the names ascend and the times descend
+		p := filepath.Join(dir, fmt.Sprintf("%04d.jsonl", i))
+		at := time.Unix(int64(1_700_000_000-i), 0)
+		must(t, os.WriteFile(p, []byte("{}\n"), 0o644), os.Chtimes(p, at, at))
+	}
+	table := &connector.Table{Name: "t", Connector: "filesystem", Options: map[string]string{"connector": "filesystem", "path": dir, "source.monitor-interval": "1 h"}}
+	f := connector.Lookup("filesystem")
+	src, err := f.NewSource(connector.SourceConfig{Table: table, Options: option.Of(table.Options, f.Options, connector.CommonOptions), Limit: -1,
+		Resolve: func(p string) string { return p }})
+	must(t, err)
+	e, err := src.NewEnumerator(t.Context())
+	must(t, err)
+	r, err := src.NewReader(t.Context(), 0)
+	must(t, err)
+	hand := func(want int) []connector.Split {
+		t.Helper()
+		splits, done, err := e.Discover(t.Context())
+		must(t, err)
+		if len(splits) != want || done {
+			t.Fatalf("%d files are handed out, want %d; done %t", len(splits), want, done)
+		}
+		return splits
+	}
+	first := hand(maxUnread)
+	if got := filepath.Base(first[0].ID); got != fmt.Sprintf("%04d.jsonl", n-1) {
+		t.Errorf("the first is %s", got)
+	}
+	hand(0)
+	for _, sp := range first[:20] {
+		s, err := r.Open(t.Context(), sp)
+		must(t, err)
+		var rec connector.Records
+		for err == nil {
+			err = s.(connector.ChunkReader).Read(t.Context(), &rec)
+		}
+		if err != io.EOF {
+			t.Fatal(err)
+		}
+		must(t, s.Close())
+	}
+	hand(20)
+	hand(0)
+	again, err := src.NewEnumerator(t.Context())
+	must(t, err)
+	memory, err := e.(connector.Rememberer).Remember([]string{first[0].ID})
+	must(t, err)
+	must(t, again.(connector.Rememberer).Recall(memory))
+	var open []string
+	for _, sp := range first[1:] {
+		open = append(open, sp.ID)
+	}
+	again.Known(open)
+	e = again
+	hand(1) // of 30 that were not known, room is for one
 }

@@ -35,7 +35,7 @@ func checkChanges(t *connector.Table, o option.Values) error {
 		return &option.Error{Key: "sink.changelog", Msg: "'replacing' needs to know which rows replace each other",
 			Hint: "declare PRIMARY KEY (...) NOT ENFORCED: the columns of ORDER BY of the table in the database"}
 	}
-	if way == appending && len(t.PrimaryKey) > 0 {
+	if way == appending && len(t.PrimaryKey) > 0 && t.Results == nil {
 		return &option.Error{Key: "sink.changelog", Msg: "the table has a PRIMARY KEY here, and rows are only appended",
 			Hint: "SET 'sink.changelog' = 'replacing' for a ReplacingMergeTree, or leave the key out"}
 	}

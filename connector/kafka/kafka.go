@@ -120,7 +120,7 @@ func check(t *connector.Table, o option.Values) error {
 	if name == "" {
 		return &option.Error{Key: "format", Msg: "option 'format' is missing", Hint: "write for example 'format' = 'json'"}
 	}
-	if f := format.Lookup(name); f != nil && f.Changelog.IsInsertOnly() && len(t.PrimaryKey) > 0 {
+	if f := format.Lookup(name); f != nil && f.Changelog.IsInsertOnly() && len(t.PrimaryKey) > 0 && t.Results == nil {
 		return &option.Error{Key: "connector", Msg: fmt.Sprintf("a kafka table with format '%s' holds only inserts, so it cannot keep a PRIMARY KEY", name),
 			Hint: "leave the key out, or use 'connector' = 'upsert-kafka'"}
 	}

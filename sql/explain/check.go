@@ -44,7 +44,9 @@ func Check(sinks []*logical.Sink, p *plan.Plan, target string) ([]Finding, error
 		if s.Table != nil {
 			c.table(s.Table, s.Hints, s.Pos)
 		}
+		c.into(s)
 		c.tree(s.Input)
+		c.sink = ""
 		c.distinctInto(s)
 	}
 	c.defaults()
@@ -55,6 +57,7 @@ func Check(sinks []*logical.Sink, p *plan.Plan, target string) ([]Finding, error
 type checker struct {
 	p      *plan.Plan
 	tables map[*catalog.Table]bool
+	sink   string // that the query being looked at writes, "" for none
 	found  []Finding
 }
 
@@ -74,6 +77,7 @@ func (c *checker) tree(n logical.Node) {
 		for _, a := range n.Aggs {
 			c.aggregate(a, n.Pos)
 		}
+		c.hints(n.Emit)
 	}
 	for _, in := range n.Inputs() {
 		c.tree(in)
@@ -85,6 +89,8 @@ var ours = []struct{ prefix, does string }{
 	{"dead-letter.", "records that cannot be used stop the job there"},
 	{"scan.watermark.max-future", "a time far in the future moves the watermark there"},
 	{"upsert.", "the newest arrival wins there, whatever its version"},
+	{"result-metadata", "the rows there are the newest results, without their history"},
+	{"late-metadata", "the columns are missing there"},
 	{"sink.create", "the target must exist there"},
 }
 
@@ -104,6 +110,8 @@ func (c *checker) table(t *catalog.Table, hints map[string]string, pos expr.Pos)
 		return
 	}
 	c.tables[t] = true
+	c.filled(t, pos)
+	c.set(t, pos)
 	for _, k := range sortedKeys(t.Options) {
 		if does, ok := ourOption(k); ok {
 			c.add(optionAt(t.Def, k, pos), fmt.Sprintf("option '%s' of table `%s`", k, t.Name()),
@@ -140,7 +148,6 @@ func optionAt(def *ast.CreateTable, key string, other expr.Pos) expr.Pos {
 	return other
 }
 
-// shortForm finds window functions outside TABLE( ): the text before the call tells.
 // uneven finds windows whose size is no multiple of their step.
 func (c *checker) uneven(n *logical.WindowTVF) {
 	w := n.Window
@@ -149,6 +156,7 @@ func (c *checker) uneven(n *logical.WindowTVF) {
 	}
 }
 
+// shortForm finds window functions outside TABLE( ): the text before the call tells.
 func (c *checker) shortForm(n *logical.WindowTVF) {
 	if n.Pos == (expr.Pos{}) || n.Pos.End > len(c.p.Text) {
 		return

@@ -47,6 +47,9 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.lateness
 	rv := &plan.Revise{Keys: key, Columns: width, Reason: help.reason, Count: help.count, Cause: help.cause, End: help.end,
 		Zone: win.Window.Zone, LatenessMs: in.lateness, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
+	if w := windowOf(in); w != nil && w.FinalOnly {
+		rv.LatenessMs = 0 // the one row of a window comes when nothing can correct it
+	}
 	if m := b.materialize(in, key, types.Upsert); m != in {
 		// Rows of several keys of the query make one result, so none of them says how it came about.
 		rv.Reason, rv.Count, rv.Cause = -1, -1, -1
@@ -60,6 +63,17 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if b.err == nil {
 		b.mayRevise(op, in, t)
 	}
+}
+
+// windowOf returns the window aggregation whose rows those of n are, as far as there is one behind projections.
+func windowOf(n *node) *plan.WindowAgg {
+	switch o := n.Op.(type) {
+	case *plan.WindowAgg:
+		return o
+	case *plan.Calc:
+		return windowOf(n.in[0].from)
+	}
+	return nil
 }
 
 // helped are the columns of a result's rows that only the revisions need, or -1.

@@ -126,6 +126,20 @@ func plansOf(t *testing.T, text string) string {
 			continue
 		}
 		checkPlan(t, p)
+		if strings.Contains(text, "-- check") {
+			p.Text = text
+			found, err := explain.Check(sinks, p, "flink-1.20")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range found {
+				fmt.Fprintf(&out, "%s: %s\n", sqlerr.PositionAt(text, f.Pos.Start), f)
+			}
+			for _, w := range physical.Warnings(p) {
+				fmt.Fprintf(&out, "warning: %s\n", w)
+			}
+			continue
+		}
 		if strings.Contains(text, "-- logical") {
 			full, err := explain.Text(sinks, p, s.cfg)
 			if err != nil {

@@ -174,6 +174,9 @@ func (b *Bag) ownKey(rec uint32, key []byte) bool {
 // Restore loads the rows of saved, or leaves them in the store where the bag spills to one that has
 // them already.
 func (b *Bag) Restore(k *Keeper, saved Saved) error {
+	if err := b.Rows.restoring(k); err != nil {
+		return err
+	}
 	if s := b.spill; s != nil && s.s.stored {
 		s.cold, s.unknown, s.learnt = true, true, SweepCursor{group: s.s.lo}
 		return nil

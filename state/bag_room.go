@@ -316,51 +316,20 @@ func (s *bagSpill) movedKey(_, to uint32) {
 	}
 }
 
-// ExpireCold looks at the next n rows in the store, after c, and deletes those of which expired says
-// so by what is saved of them. Rows in memory are left to the owner.
-func (b *Bag) ExpireCold(c *SweepCursor, n int, expired func(value []byte) bool) {
-	s := b.spill
-	if s == nil || !s.cold {
-		return
+// buryCold deletes a row that is in the store only, by its key there.
+func (s *bagSpill) buryCold(key []byte) error {
+	if _, err := s.keyEnd(key); err != nil {
+		return err
 	}
-	if c.group < s.s.lo {
-		c.group = s.s.lo
-	}
-	rows := b.Rows
-	if rows.reader == nil {
-		rows.reader = newKeyReader(rows.layout)
-	}
-	s.sp.rangeFrom(c, func(key, value []byte) error {
-		if n == 0 {
-			return errEnough
-		}
-		n--
-		if !expired(value) {
-			return nil
-		}
-		cut, err := s.keyEnd(key)
-		if err != nil {
-			return err
-		}
-		if _, err := rows.reader.read(key[cut:], 0); err != nil {
-			return err
-		}
-		saved := key[StoreHead:]
-		if rows.lookup(rows.reader.w, &rows.reader.e, false) != 0 || s.sp.buried(saved) {
-			return nil
-		}
-		le := binary.LittleEndian
-		at := len(rows.track.gone)
-		gone := le.AppendUint32(rows.track.gone, b.Keys.reader.hash())
-		gone = le.AppendUint32(gone, uint32(len(saved)))
-		rows.track.gone = append(gone, saved...)
-		s.sp.bury(rows.track.gone, at)
-		s.evicted--
-		return nil
-	})
-	if c.group >= s.s.hi {
-		*c = SweepCursor{}
-	}
+	t, saved := s.b.Rows, key[StoreHead:]
+	le := binary.LittleEndian
+	at := len(t.track.gone)
+	gone := le.AppendUint32(t.track.gone, s.b.Keys.reader.hash())
+	gone = le.AppendUint32(gone, uint32(len(saved)))
+	t.track.gone = append(gone, saved...)
+	s.sp.bury(t.track.gone, at)
+	s.evicted--
+	return nil
 }
 
 // hash is the frozen hash of the key read last.

@@ -127,6 +127,12 @@ func (d *Delta) Grow(n int) {
 	}
 }
 
+// join moves the changes of o to the end of d.
+func (d *Delta) join(o *Delta) {
+	d.buf, d.n = append(d.buf, o.buf...), d.n+o.n
+	o.Reset()
+}
+
 // Len is the number of changes, Size that of their bytes.
 func (d *Delta) Len() int { return d.n }
 

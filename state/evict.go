@@ -335,4 +335,7 @@ func (t *Table) move(rec uint32) {
 	if from[0]&flagDirty != 0 {
 		t.track.dirty = append(t.track.dirty, to)
 	}
+	if t.expiry != nil {
+		t.expiry.lower(to, int64(t.word(to, t.expiry.at)))
+	}
 }

@@ -29,21 +29,35 @@ type Keeper struct {
 func (k *Keeper) Freeze(t *Table, d *Delta) {
 	var key []byte
 	owned := t.track != nil && t.track.owner != nil
+	before := d.Len()
+	x := t.expiry
+	if x != nil {
+		x.index.freeze(d)
+	}
 	t.Changes(func(rec uint32) {
 		var buf []byte
+		var group int
 		if owned {
 			var hash uint32
 			key, hash = t.SavedKey(key[:0], rec)
-			buf = append(append(d.BeginPut(k.State, k.group(hash)), k.Prefix...), key...)
+			group = k.group(hash)
+			buf = append(append(d.BeginPut(k.State, group), k.Prefix...), key...)
 		} else {
-			buf = t.AppendKey(append(d.BeginPut(k.State, k.group(t.Hash(rec))), k.Prefix...), rec)
+			group = k.group(t.Hash(rec))
+			buf = t.AppendKey(append(d.BeginPut(k.State, group), k.Prefix...), rec)
 		}
-		end := len(buf)
+		at, end := len(d.buf), len(buf)
 		d.EndPut(k.Codec.AppendValue(buf, rec), end)
+		if x != nil {
+			x.index.save(d, group, rec, d.buf[at:end])
+		}
 	}, func(hash uint32, gone []byte) {
 		key = append(append(key[:0], k.Prefix...), gone...)
 		d.Delete(k.State, KeyGroup(hash, k.MaxParallelism), key)
 	})
+	if t.unindex && d.Len() > before {
+		t.dropIndex(k, d)
+	}
 }
 
 // group is the key group of a hash, checked.

@@ -289,6 +289,9 @@ func (s *Spill) EachEntry(st int, maxParallelism int, hash uint32, prefix []byte
 // Restore loads the entries of t from saved, those whose keys begin with the Prefix; or leaves them in
 // the store, where t spills to one that has them already.
 func (k *Keeper) Restore(t *Table, saved Saved) error {
+	if err := t.restoring(k); err != nil {
+		return err
+	}
 	if sp := t.spill; sp != nil && sp.s.stored {
 		sp.cold, sp.unknown, sp.learnt = true, true, SweepCursor{group: sp.s.lo}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-stream/tidemark/types"
@@ -55,10 +56,13 @@ func (c *coldMap) apply(op uint16, b []byte) {
 	c.sorted = nil
 	_ = EachChange(b, func(ch Change) error {
 		k := string(append(AppendStoreKey(nil, op, ch.State, ch.Group), ch.Key...))
-		if ch.Kind == ChangePut {
+		switch ch.Kind {
+		case ChangePut:
 			c.m[k] = string(ch.Value)
-		} else {
+		case ChangeDelete:
 			delete(c.m, k)
+		case ChangeDeletePrefix:
+			maps.DeleteFunc(c.m, func(o, _ string) bool { return strings.HasPrefix(o, k) })
 		}
 		return nil
 	})

@@ -20,6 +20,9 @@ type Table struct {
 	track  *tracker // nil: changes are not noted
 	reader *keyReader
 	spill  *spilled // nil: all records are in memory
+	expiry *Expiry  // nil: records do not expire
+	// unindex says that the store has an index of the entries by time, though they do not expire.
+	unindex bool
 }
 
 const minSlots = 16
@@ -311,6 +314,9 @@ func (t *Table) insert(i uint32, w []uint64, str []bool, buf []byte, from *Blob)
 	if t.spill != nil {
 		t.spill.added(rec)
 	}
+	if t.expiry != nil {
+		t.expiry.lower(rec, t.expiry.floor)
+	}
 	t.idx[i] = uint64(uint32(w[0]))<<32 | uint64(rec)
 	r := t.At(rec)
 	// Loops: the copies are of a few words, for which a call costs more.
@@ -477,6 +483,9 @@ func (t *Table) Reset() {
 	}
 	if t.spill != nil {
 		t.spill.reset()
+	}
+	if t.expiry != nil {
+		t.expiry.reset()
 	}
 	n := t.count
 	t.Records.Reset()

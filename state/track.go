@@ -79,7 +79,11 @@ func (t *Table) Dirty() int {
 	if t.track == nil {
 		return 0
 	}
-	return len(t.track.dirty)
+	n := len(t.track.dirty)
+	if t.expiry != nil {
+		n += t.expiry.index.puts.Len()
+	}
+	return n
 }
 
 // Saved marks a record as one that the saved state has, unchanged: to be called for records that
@@ -87,6 +91,9 @@ func (t *Table) Dirty() int {
 func (t *Table) Saved(rec uint32) {
 	p := &t.Chunks[rec>>ChunkBits][rec&ChunkMask]
 	*p = *p&^(flagDirty|FlagNew) | flagSaved
+	if t.expiry != nil {
+		t.expiry.came(rec)
+	}
 }
 
 // Changes calls gone with the keys of saved records that were deleted since the last call, then

@@ -81,8 +81,11 @@ func (s *Saved) Scan(at int, f func(group int, key, value []byte) error) error {
 // Len is the number of entries.
 func (s *Saved) Len() int {
 	n := 0
-	for _, groups := range s.states {
+	for at, groups := range s.states {
 		for _, m := range groups {
+			if at&state.IndexState != 0 {
+				break // they are no entries of the operator
+			}
 			n += len(m)
 		}
 	}
@@ -254,7 +257,7 @@ func (c *Cluster) Save() error {
 		lo, hi := state.Groups(i, c.ctx.MaxParallelism, len(c.ops))
 		n := len(s.States())
 		if err := state.EachChange(d.Bytes(), func(x state.Change) error {
-			if x.Group < lo || x.Group >= hi || x.State >= n {
+			if x.Group < lo || x.Group >= hi || x.State&^state.IndexState >= n {
 				return fmt.Errorf("instance %d of %d saves in group %d of state %d", i, len(c.ops), x.Group, x.State)
 			}
 			if x.Kind == state.ChangePut {

@@ -1,7 +1,10 @@
 package groupagg
 
 import (
+	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // sweeper removes the keys that have not been used for table.exec.state.ttl, in processing time: a row
@@ -16,7 +19,7 @@ type sweeper struct {
 
 func (s *sweeper) init(o *Agg, extra int) {
 	*s = sweeper{o: o, at: -1}
-	if extra > 0 {
+	if extra > 0 && o.n.Phase != plan.LocalPhase { // which keeps nothing for long
 		s.at = o.st.T.Base()
 		s.expiry = state.NewExpiry(o.st.T, s.at, o.n.TTLMs, func(rec uint32) {
 			s.one[0] = rec
@@ -55,3 +58,17 @@ func (s *sweeper) step() {
 		s.came = 0
 	}
 }
+
+// ProcTime implements op.ProcTimer: groups expire while no rows come, too.
+func (o *Keyed) ProcTime(int64) error {
+	if o.ttl.at >= 0 {
+		o.ttl.step()
+		o.count()
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer. No moment is better than another.
+func (o *Keyed) NextProcTime() int64 { return vec.MaxTime }
+
+var _ op.ProcTimer = (*Keyed)(nil)

@@ -81,7 +81,14 @@ func TestGroupAgg_Bounded(t *testing.T) {
 				}
 			}
 			live := int64(rows * ttl * len(o.(op.Stateful).States()))
-			if most > live*3/2 || saved > live*3/2 {
+			index := int64(0)
+			if err := st.Scan(1, state.IndexState, 0, 16, func(int, []byte, []byte) error { index++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			if index < rows*ttl/2 || index > rows*ttl*3/2 {
+				t.Errorf("%d entries of the index in the store, where %d groups live", index, rows*ttl)
+			}
+			if most > live*11/8 || saved > live*3/2 { // and what waits for a freeze
 				t.Errorf("%d entries at most, %d in the store at the end, where %d live", most, saved, live)
 			}
 			if held := budget.Used(); held > 3*budget.Limit() {

@@ -63,7 +63,6 @@ type Join struct {
 	matches uint64
 	now     int64 // of the batch at hand; only with a TTL
 	one     [1]uint32
-	ids     [64]uint32
 }
 
 // New builds the operator of n over rows of the schemas left and right, which emits rows of
@@ -99,6 +98,7 @@ func (o *Join) Open(c *op.Context, out op.Output) (err error) {
 		if c.Saves {
 			s.bag.Spill(o.keeper(i), c.Spill)
 		}
+		s.expiry = s.bag.Expire(s.rowBase+usedAt, s.ttlMs, s.forget)
 	}
 	return nil
 }

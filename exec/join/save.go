@@ -155,6 +155,7 @@ func (o *Join) Head(dst []byte) ([]byte, error) {
 func (o *Join) Restore(saved state.Saved, heads [][]byte) error {
 	le := binary.LittleEndian
 	o.stamp = vec.MinTime
+	var began [2]bool // the TTL was switched on
 	for i, h := range heads {
 		if len(h) != headSize {
 			return errSaved
@@ -164,6 +165,7 @@ func (o *Join) Restore(saved state.Saved, heads [][]byte) error {
 			since := int64(le.Uint64(h[9+8*i:]))
 			if s.ttlMs > 0 && since == vec.MaxTime {
 				since = o.ctx.Now() // rows were kept without a TTL, and are as if they had come now
+				began[i] = true
 			}
 			if s.ttlMs > 0 {
 				s.since = max(s.since, since)
@@ -180,6 +182,9 @@ func (o *Join) Restore(saved state.Saved, heads [][]byte) error {
 		s := &o.sides[i]
 		if err := s.bag.Restore(o.keeper(i), saved); err != nil {
 			return err
+		}
+		if began[i] {
+			s.expiry.Rebuild()
 		}
 		s.swept = s.len()
 	}

@@ -35,11 +35,9 @@ type side struct {
 
 	keyCols []*vec.Vec
 
-	// The sweep for expired rows: where it is in memory and in the store, and how many rows there were
-	// after it last.
-	sweep state.Cursor
-	cold  state.SweepCursor
-	swept int
+	// expiry removes expired rows; swept is how many rows there were after it last.
+	expiry *state.Expiry
+	swept  int
 	// since is when rows of which it is not known were used last: when the TTL was switched on.
 	since int64
 }

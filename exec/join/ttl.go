@@ -3,7 +3,9 @@ package join
 import (
 	"encoding/binary"
 
+	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // word returns a word of a row's record beyond rowWords.
@@ -46,28 +48,33 @@ func (o *Join) expire() {
 		if s.ttlMs == 0 {
 			continue
 		}
-		came := max(len(o.ids), 2*(s.len()-s.swept))
-		for look := came; look > 0; look -= len(o.ids) {
-			ids := s.rows.Scan(&s.sweep, o.ids[:])
-			if len(ids) == 0 {
-				s.sweep = state.Cursor{}
-				break
-			}
-			for _, rec := range ids {
-				if s.expired(rec, o.now) {
-					s.forget(rec)
-				}
-			}
-		}
-		s.bag.ExpireCold(&s.cold, came, func(value []byte) bool {
-			if len(value) < 8 {
-				return false // damaged: found out when it is used
-			}
-			used := int64(binary.LittleEndian.Uint64(value[len(value)-8:])) // the last of savedWords
-			return max(used, s.since)+s.ttlMs <= o.now
-		})
+		s.expiry.Step(o.now, max(s.len()-s.swept, 0))
 		s.swept = s.len()
 	}
+}
+
+// ProcTime implements op.ProcTimer: rows expire while none come, too.
+func (o *Join) ProcTime(nowMs int64) error {
+	if o.sides[0].ttlMs > 0 || o.sides[1].ttlMs > 0 {
+		o.now = nowMs
+		o.expire()
+		o.count()
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer. No moment is better than another.
+func (o *Join) NextProcTime() int64 { return vec.MaxTime }
+
+var _ op.ProcTimer = (*Join)(nil)
+
+// LastUse implements state.Dated.
+func (c *codec) LastUse(value []byte) (int64, bool) {
+	if c.s.ttlMs == 0 || len(value) < 8 {
+		return 0, false
+	}
+	used := int64(binary.LittleEndian.Uint64(value[len(value)-8:])) // the last of savedWords
+	return max(used, c.s.since), true
 }
 
 // forget removes a row, and its key with the last one.

@@ -224,6 +224,7 @@ func TestLists_TTL(t *testing.T) {
 	want := k.undisturbed(t)
 	for seed := int64(1); seed <= 5; seed++ {
 		k.disturbed(t, want, seed, []int{1, 3, 2}, false)
+		k.disturbed(t, want, seed, []int{1, 3, 2}, true)
 	}
 }
 

@@ -221,7 +221,7 @@ func (c *cluster) freezeOne(i int, s Subject) late {
 	}
 	states := len(s.States())
 	if err := state.EachChange(d.Bytes(), func(x state.Change) error {
-		if !in.Owns(x.Group) || x.State >= states {
+		if !in.Owns(x.Group) || x.State&^state.IndexState >= states {
 			return fmt.Errorf("instance %d of %d changes group %d of state %d", in.Subtask, in.Parallelism, x.Group, x.State)
 		}
 		if x.Kind == state.ChangePut && dirty == 0 {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"github.com/tidemark-stream/tidemark/state"
 )
 
@@ -18,6 +20,9 @@ func (s *Store) Convert(op uint16, st int, c *state.Conversion, nowMs int64) err
 	var value []byte
 	lo := state.AppendStoreKey(nil, op, st, 0)
 	hi := state.Successor(lo[:len(lo)-2]) // above all its key groups
+	if err := s.dropIndex(op, st); err != nil {
+		return err
+	}
 	err := s.Range(lo, hi, func(key, was []byte) error {
 		var err error
 		if value, err = c.Append(value[:0], was, nowMs); err != nil {
@@ -35,4 +40,12 @@ func (s *Store) Convert(op uint16, st int, c *state.Conversion, nowMs int64) err
 		return err
 	}
 	return s.Apply(op, d.Bytes())
+}
+
+// dropIndex removes the index of a state by time of last use, which is made anew where it is wanted.
+func (s *Store) dropIndex(op uint16, st int) error {
+	s.write.Lock()
+	defer s.write.Unlock()
+	lo := state.AppendStoreKey(nil, op, st|state.IndexState, 0)
+	return s.wrap(s.db.DeleteRange(lo, state.Successor(lo[:len(lo)-2]), pebble.NoSync))
 }

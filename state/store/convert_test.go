@@ -28,6 +28,9 @@ func TestConvert(t *testing.T) {
 		d.Put(3, i%7, binary.BigEndian.AppendUint32(nil, uint32(i)), word(i))
 		d.Put(4, i%7, binary.BigEndian.AppendUint32(nil, uint32(i)), word(i))
 	}
+	for _, at := range []int{3, 4} {
+		d.Put(at|state.IndexState, 5, []byte("an index by the time of last use"), nil)
+	}
 	if err := st.Apply(65535, d.Bytes()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,12 @@ func TestConvert(t *testing.T) {
 	}
 	check("on", 3, func(i int) []byte { return append(word(77), word(i)...) })
 	check("another state", 4, word)
+	for at, want := range map[int]int{3: 0, 4: 1} {
+		n := 0
+		if err := st.Scan(65535, at|state.IndexState, 0, 7, func(int, []byte, []byte) error { n++; return nil }); err != nil || n != want {
+			t.Errorf("%d entries of the index of state %d, want %d, %v", n, at, want, err)
+		}
+	}
 	if err := st.Convert(65535, 3, off, 0); err != nil {
 		t.Fatal(err)
 	}

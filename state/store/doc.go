@@ -15,6 +15,8 @@
 //	key   = operator (2 bytes, big endian) state (1) key group (2, big endian) key of the entry
 //	value = as the operator encoded it
 //
+// States from 128 on are indexes by time of last use of those 128 below: see state.IndexState.
+//
 // A cut is tables, 000123.sst, in the format of Pebble, and one file HEAD with the small files that
 // say how they hang together (MANIFEST, OPTIONS, markers), integers little endian:
 //

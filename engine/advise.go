@@ -4,15 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
-	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -63,46 +64,15 @@ var delays = []int64{0, 100, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000, 120_
 
 // Advise reads a sample of the tables of a script and says what a watermark's delay costs.
 func (e *Engine) Advise(ctx context.Context, name, text string, o AdviseOptions) ([]Advice, error) {
-	type reading struct {
-		src  *plan.Node
-		wins map[string]*plan.WindowAgg
-		plan *plan.Plan
-		cfg  *catalog.Config
-		s    *sql.Session
-	}
-	var order []string
-	tables := map[string]*reading{}
-	err := e.plan(&source{name: name, text: text}, func(s *sql.Session, r *sql.Result) error {
-		for _, n := range r.Plan.Nodes {
-			src, ok := n.Op.(*plan.Source)
-			if !ok || src.RowTime < 0 || src.Watermark == nil || o.Table != "" && src.Table.Name != o.Table {
-				continue
-			}
-			x := tables[src.Table.Name]
-			if x == nil {
-				x = &reading{src: n, wins: map[string]*plan.WindowAgg{}, plan: r.Plan, cfg: s.Config(), s: s}
-				tables[src.Table.Name] = x
-				order = append(order, src.Table.Name)
-			}
-			firstWindows(r.Plan, n, x.wins)
-		}
-		return nil
-	})
+	tables, err := e.timedTables(name, text, o.Table)
 	if err != nil {
 		return nil, err
 	}
-	if len(order) == 0 {
-		if o.Table != "" {
-			return nil, fmt.Errorf("%s reads no table %s with a WATERMARK", name, o.Table)
-		}
-		return nil, fmt.Errorf("%s reads no table with a WATERMARK in a job", name)
-	}
 	var out []Advice
-	for _, t := range order {
-		x := tables[t]
-		a, err := e.advise(ctx, x.s, x.cfg, x.plan, x.src, x.wins, o)
+	for _, t := range tables {
+		a, err := e.advise(ctx, t, o)
 		if err != nil {
-			return nil, fmt.Errorf("table %s: %w", t, err)
+			return nil, fmt.Errorf("table %s: %w", t.node.Op.(*plan.Source).Table.Name, err)
 		}
 		out = append(out, *a)
 	}
@@ -141,66 +111,149 @@ type sample struct {
 
 var errSampled = errors.New("the sample is large enough")
 
-// advise runs a job of the source alone.
-func (e *Engine) advise(ctx context.Context, s *sql.Session, cfg *catalog.Config, p *plan.Plan, n *plan.Node, wins map[string]*plan.WindowAgg,
-	o AdviseOptions) (*Advice, error) {
-	src := n.Op.(*plan.Source)
+// timed is a table with a watermark, as a script's job reads it.
+type timed struct {
+	plan *plan.Plan
+	node *plan.Node // of the source
+	wins map[string]*plan.WindowAgg
+	s    *sql.Session
+}
+
+// timedTables finds the tables with a watermark that the jobs of a script read, each once: the one called table, or
+// with "" all of them.
+func (e *Engine) timedTables(name, text, table string) ([]*timed, error) {
+	var out []*timed
+	byName := map[string]*timed{}
+	err := e.plan(&source{name: name, text: text}, func(s *sql.Session, r *sql.Result) error {
+		for _, n := range r.Plan.Nodes {
+			src, ok := n.Op.(*plan.Source)
+			if !ok || src.RowTime < 0 || src.Watermark == nil || table != "" && src.Table.Name != table {
+				continue
+			}
+			x := byName[src.Table.Name]
+			if x == nil {
+				x = &timed{plan: r.Plan, node: n, wins: map[string]*plan.WindowAgg{}, s: s}
+				byName[src.Table.Name] = x
+				out = append(out, x)
+			}
+			firstWindows(r.Plan, n, x.wins)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out) == 0 && table != "":
+		return nil, fmt.Errorf("%s reads no table %s with a WATERMARK in a job", name, table)
+	case len(out) == 0:
+		return nil, fmt.Errorf("%s reads no table with a WATERMARK in a job", name)
+	}
+	return out, nil
+}
+
+// timedRows is a batch of rows of one split, in the order in which they lie there: as they are read, their times, and
+// the watermark that each by itself asks for.
+type timedRows struct {
+	b            *vec.Batch
+	times, marks *vec.Vec
+	texts        func() []*vec.Vec // the columns cast to STRING
+}
+
+// text is column c of row i as text, "NULL" where it has no value.
+func (r *timedRows) text(c, i int) string {
+	if v := r.texts()[c]; !v.IsNull(i) {
+		return string(v.Bytes(i))
+	}
+	return "NULL"
+}
+
+// split is the split that the rows are of.
+func (r *timedRows) split() string {
+	if r.b.Origin == nil {
+		return ""
+	}
+	return r.b.Origin.Split
+}
+
+// read runs a job of the source alone and gives its rows to f, which ends it with an error.
+func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error) error {
+	src := t.node.Op.(*plan.Source)
 	only := *src
 	only.Filter, only.Limit = nil, -1
-	from := *n
+	from := *t.node
 	from.ID, from.Op, from.NeedPos, from.NeedStamps = 0, &only, true, false
-	small := &plan.Plan{Config: p.Config, Name: p.Name, File: p.File, Text: p.Text, Nodes: []*plan.Node{&from,
-		{ID: 1, Inputs: []plan.Edge{{From: 0}}, Schema: n.Schema, Mode: types.InsertOnly, RowTime: -1, Label: "Sample", Op: &plan.Sink{Collect: true}}}}
-	opts := e.jobOptions(s, cfg, Handler{})
-	opts.Parallelism = 1
-	mark, err := expr.CompileAll([]expr.Expr{src.Watermark}, opts.Env)
+	p := &plan.Plan{Config: t.plan.Config, Name: t.plan.Name, File: t.plan.File, Text: t.plan.Text, Nodes: []*plan.Node{&from,
+		{ID: 1, Inputs: []plan.Edge{{From: 0}}, Schema: from.Schema, Mode: types.InsertOnly, RowTime: -1, Label: "Sample", Op: &plan.Sink{Collect: true}}}}
+	o := e.jobOptions(t.s, t.s.Config(), Handler{})
+	o.Parallelism = 1
+	mark, err := expr.CompileAll([]expr.Expr{src.Watermark}, o.Env)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &sample{max: map[string]int64{}, now: -1}
-	ectx := &expr.EvalCtx{Env: opts.Env}
+	casts := make([]expr.Expr, from.Schema.Len())
+	for i, f := range from.Schema.Fields {
+		if casts[i], err = expr.Cast(&expr.Column{Index: i, Name: f.Name, T: f.Type}, types.StringType, true, o.Env, expr.Pos{}); err != nil {
+			return err
+		}
+	}
+	text, err := expr.CompileAll(casts, o.Env)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	opts.Collect = func(_ *plan.Node, b *vec.Batch) error {
-		if m.rows >= o.Rows {
+	ec := &expr.EvalCtx{Env: o.Env}
+	var ended error
+	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+		if ended != nil {
 			return nil
 		}
-		ectx.Batch, ectx.Errs = b, ectx.Errs[:0]
-		m.add(b, b.Cols[src.RowTime], mark.EvalAll(ectx, b)[0], wins, o.Rows)
-		if m.rows >= o.Rows {
-			cancel(errSampled)
+		ec.Batch, ec.Errs = b, ec.Errs[:0]
+		r := &timedRows{b: b, times: b.Cols[src.RowTime], marks: mark.EvalAll(ec, b)[0]}
+		r.texts = sync.OnceValue(func() []*vec.Vec { return text.EvalAll(ec, b) })
+		if ended = f(r); ended != nil {
+			cancel(ended)
 		}
 		return nil
 	}
-	j, err := job.Start(ctx, small, opts)
+	j, err := job.Start(ctx, p, o)
 	if err != nil {
+		return err
+	}
+	if _, err = j.Wait(); ended != nil {
+		err = ended
+	}
+	return err
+}
+
+// advise reads a sample of one table.
+func (e *Engine) advise(ctx context.Context, t *timed, o AdviseOptions) (*Advice, error) {
+	m := &sample{max: map[string]int64{}, now: -1}
+	err := e.read(ctx, t, func(r *timedRows) error {
+		m.add(r, t.wins, o.Rows)
+		if m.rows >= o.Rows {
+			return errSampled
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errSampled) {
 		return nil, err
 	}
-	_, err = j.Wait()
-	enough := errors.Is(context.Cause(ctx), errSampled)
-	if err != nil && !enough {
-		return nil, err
-	}
-	a := m.advice(o.Share, len(wins) > 0)
-	a.Table, a.TimeColumn, a.Ended = src.Table.Name, n.Schema.Fields[src.RowTime].Name, !enough
-	for w := range wins {
-		a.Windows = append(a.Windows, w)
-	}
-	slices.Sort(a.Windows)
+	a := m.advice(o.Share, len(t.wins) > 0)
+	src := t.node.Op.(*plan.Source)
+	a.Table, a.TimeColumn, a.Ended = src.Table.Name, t.node.Schema.Fields[src.RowTime].Name, err == nil
+	a.Windows = slices.Sorted(maps.Keys(t.wins))
 	return a, nil
 }
 
 // add takes rows of one split, in the order in which they lie there.
-func (m *sample) add(b *vec.Batch, times, marks *vec.Vec, wins map[string]*plan.WindowAgg, limit int64) {
-	split := ""
-	if b.Origin != nil {
-		split = b.Origin.Split
-	}
+func (m *sample) add(r *timedRows, wins map[string]*plan.WindowAgg, limit int64) {
+	split, times, marks := r.split(), r.times, r.marks
 	newest, known := m.max[split]
 	if !known {
 		newest = vec.MinTime
 	}
-	b.Each(func(i int) {
+	r.b.Each(func(i int) {
 		if m.rows >= limit || times.IsNull(i) || marks.IsNull(i) {
 			return
 		}

@@ -98,6 +98,9 @@ type Handler struct {
 	// Sunk takes the rows that would go to the table of sink n where Options.Dry is set; b is valid during
 	// the call.
 	Sunk func(j *Run, n *plan.Node, b *vec.Batch) error
+	// Results is shown the rows that go to tables of results, before they are visible there, from several
+	// goroutines; b is valid during the call. After a restart of the job some come again.
+	Results func(j *Run, t *connector.Table, b *vec.Batch)
 	// JobEnded gets the closing account, also of a job that failed.
 	JobEnded func(j *Run, r *job.Report, err error)
 	// JobSkipped is told of a job that is not run, and why: it had come to its end in the run of the
@@ -318,6 +321,12 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	}
 	var restart *checkpoint.Restart
 	var prepare func(context.Context) (*job.CheckpointOptions, error)
+	if r.h.Results != nil {
+		o.Results = func(n *plan.Node, b *vec.Batch) {
+			<-started
+			r.h.Results(run, n.Op.(*plan.Sink).Table, b)
+		}
+	}
 	var rec *recovery
 	var err error
 	if !r.e.o.Dry {
@@ -332,6 +341,9 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	if err == nil && rec != nil {
 		err = rec.fit(func() (*plan.Plan, error) { return r.twoPhases(st) })
 		p, run.Plan = rec.p, rec.p
+		if err == nil {
+			err = freshGeneration(ctx, p, rec.lineage, rec.from, cfg)
+		}
 		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
 		o.StateMemory = rec.o.StateMemory
 	}

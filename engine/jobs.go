@@ -36,7 +36,9 @@ type scriptJob struct {
 
 	name   string               // of its folder
 	newest *checkpoint.Manifest // its newest checkpoint; nil: none that can be read
-	run    *checkpoint.ScriptRun
+	// unsettled says that the job came to its end with newest and may have output to be committed.
+	unsettled bool
+	run       *checkpoint.ScriptRun
 	// done says that the job came to its end in the run of the script that this one goes on with.
 	done bool
 }
@@ -91,16 +93,19 @@ type knownJob struct {
 	name string
 	m    *checkpoint.Manifest // the newest; nil: it cannot be read
 	bad  *checkpoint.Damage   // what is wrong with the newest then
-	of   *scriptJob           // that goes on with it
+	// unsettled says that the job came to its end with m and may have output to be committed.
+	unsettled bool
+	of        *scriptJob // that goes on with it
 }
 
 // known lists the jobs of a base that have checkpoints. Numbers may be missing, since folders are
 // removed by people; of those that follow two missing ones in a row only the first atLeast are found.
-func (e *Engine) known(ctx context.Context, j *scriptJob, atLeast int) ([]*knownJob, error) {
+func (e *Engine) known(ctx context.Context, j *scriptJob, atLeast int, warn func(string)) ([]*knownJob, error) {
 	store, err := e.store(j.dir, j.given)
 	if err != nil {
 		return nil, &keyError{checkpoint.KeyDir, err}
 	}
+	tells(store, warn)
 	var out []*knownJob
 	for n, missing := 1, 0; n <= atLeast || missing < 2; n++ {
 		k := &knownJob{n: n, name: numbered(j.base, n)}
@@ -118,6 +123,9 @@ func (e *Engine) known(ctx context.Context, j *scriptJob, atLeast int) ([]*known
 		}
 		if missing = 0; k.m == nil {
 			k.bad = damage[0]
+		}
+		if k.unsettled, err = r.Unsettled(ctx, k.m); err != nil {
+			return nil, err
 		}
 		out = append(out, k)
 	}
@@ -178,7 +186,7 @@ func (e *Engine) settle(ctx context.Context, jobs []*scriptJob, later int, warn 
 	}
 	for _, k := range order {
 		group := groups[k]
-		known, err := e.known(ctx, group[0], len(group))
+		known, err := e.known(ctx, group[0], len(group), warn)
 		if err != nil {
 			return err
 		}
@@ -186,7 +194,7 @@ func (e *Engine) settle(ctx context.Context, jobs []*scriptJob, later int, warn 
 			return err
 		}
 		for _, x := range known {
-			if x.of == nil && x.m != nil && !x.m.Finished {
+			if x.of == nil && x.m != nil && (!x.m.Finished || x.unsettled) {
 				warn(fmt.Sprintf("job %s, which wrote %s, has checkpoint %d in %s, and no INSERT of the script goes on with it",
 					x.name, tablesOf(x.m), x.m.ID, group[0].dir))
 			}
@@ -259,7 +267,7 @@ func (j *scriptJob) tables() (out []string) {
 
 func (j *scriptJob) take(k *knownJob) {
 	if k != nil {
-		j.name, j.newest, k.of = k.name, k.m, j
+		j.name, j.newest, j.unsettled, k.of = k.name, k.m, k.unsettled, j
 	}
 }
 
@@ -330,7 +338,7 @@ func (e *Engine) continueRun(jobs []*scriptJob, later int) {
 			switch m := j.newest; {
 			case m == nil || m.Run == nil || m.Run.ID != latest.Run.ID:
 				others++
-			case m.Finished:
+			case m.Finished && !j.unsettled:
 				ended++
 			default:
 				goesOn = true

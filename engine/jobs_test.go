@@ -276,3 +276,33 @@ func spoil(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+// TestScript_KilledAtItsEnd ends the process of jobs that end between their last checkpoint and the note
+// that everything was committed: the next run does not write everything again, and the one after it does.
+func TestScript_KilledAtItsEnd(t *testing.T) {
+	for what, jobs := range map[string][]string{"one job": {"a"}, "two jobs": {"a", "b"}} {
+		dir := t.TempDir()
+		e := engine.New(engine.Options{Dir: dir, Seed: 7})
+		text := tables
+		for _, table := range jobs {
+			text += insert(table, "few")
+		}
+		run := func(began int, skipped string) {
+			t.Helper()
+			got := runJobs(t, e, text)
+			if got.err != nil || len(got.began) != began || len(got.skipped) != len(jobs)-began {
+				t.Fatalf("%s: %d jobs began and %v were skipped, %v", what, len(got.began), got.skipped, got.err)
+			}
+			if skipped != "" && !strings.Contains(got.skipped["etl.sql"], skipped) {
+				t.Errorf("%s: it %s", what, got.skipped["etl.sql"])
+			}
+		}
+		run(len(jobs), "")
+		last := filepath.Join(dir, engine.DefaultCheckpoints, []string{"etl.sql", "etl.sql-2"}[len(jobs)-1], "ended")
+		if err := os.Remove(last); err != nil {
+			t.Fatal(err)
+		}
+		run(0, map[string]string{"one job": "was ended before all of its output was committed", "two jobs": "is not run again"}[what])
+		run(len(jobs), "")
+	}
+}

@@ -72,6 +72,7 @@ type recovery struct {
 	cancel context.CancelFunc // of hold
 	mu     sync.Mutex
 	lost   func(error) // told when the lock is lost
+	warn   func(string)
 }
 
 // recovery reads the session's options; nil where the job, that of statement at, takes no checkpoints.
@@ -92,7 +93,7 @@ func (r *scriptRun) recovery(ctx context.Context, at int, p *plan.Plan, cfg *cat
 	} else if err = r.e.settle(ctx, []*scriptJob{j}, 0, r.warn); err != nil {
 		return nil, err
 	}
-	c := &recovery{e: r.e, o: j.o, ro: ro, given: j.given, job: j.name, dir: j.dir, p: p, prints: plan.Fingerprints(p), maxPar: j.maxPar, run: j.run}
+	c := &recovery{e: r.e, o: j.o, ro: ro, given: j.given, job: j.name, dir: j.dir, p: p, prints: plan.Fingerprints(p), maxPar: j.maxPar, run: j.run, warn: r.warn}
 	if err = c.open(ctx); err == nil {
 		err = c.begin(ctx)
 	}
@@ -105,7 +106,11 @@ func (r *scriptRun) recovery(ctx context.Context, at int, p *plan.Plan, cfg *cat
 // skip commits what a job that had come to its end may have left to be committed, and does not run it.
 func (r *scriptRun) skip(ctx context.Context, c *recovery, o job.Options) error {
 	o.Checkpoints = &job.CheckpointOptions{Repo: c.repo, Job: c.job, Recover: c.recover, WorkDir: c.work}
-	if err := errors.Join(job.Settle(ctx, c.p, o), c.close()); err != nil {
+	err := job.Settle(ctx, c.p, o)
+	if err == nil && c.recover.Ends {
+		err = c.repo.End(ctx, c.recover.ID)
+	}
+	if err = errors.Join(err, c.close()); err != nil {
 		return err
 	}
 	if r.h.JobSkipped != nil {
@@ -218,10 +223,12 @@ func (c *recovery) open(ctx context.Context) error {
 	if err != nil {
 		return &keyError{checkpoint.KeyDir, err}
 	}
+	tells(store, c.warn)
 	if c.o.SavepointDir != "" {
 		if c.savedAt, err = c.e.store(c.o.SavepointDir, c.given); err != nil {
 			return &keyError{checkpoint.KeySavepointDir, err}
 		}
+		tells(c.savedAt, c.warn)
 	}
 	if c.repo, err = checkpoint.OpenRepository(ctx, checkpoint.RepositoryOptions{Store: store, Job: c.job}); err != nil {
 		return err
@@ -237,6 +244,13 @@ func (c *recovery) open(ctx context.Context) error {
 	c.tmp = true
 	c.work, err = os.MkdirTemp(c.given["io.tmp.dirs"], "tidemark-")
 	return err
+}
+
+// tells has a store whose server is away say so.
+func tells(s object.Store, warn func(string)) {
+	if t, ok := s.(interface{ Tell(func(string)) }); ok && warn != nil {
+		t.Tell(warn)
+	}
 }
 
 // keyError is what is wrong with the place that an option names.
@@ -344,6 +358,10 @@ func (c *recovery) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	unsettled, err := c.repo.Unsettled(ctx, newest)
+	if err != nil {
+		return err
+	}
 	switch {
 	case c.ro.Fresh:
 		c.how = "starts afresh, as --fresh says"
@@ -364,6 +382,11 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.how = "starts for the first time"
 	case ended(newest, c.run):
 		c.how = fmt.Sprintf("is not run again: it came to its end %s, in the run of the script that this one goes on with", when(newest.Started))
+		c.recover, c.done = newest, true
+		return nil
+	case unsettled:
+		c.how = fmt.Sprintf("is not run again: it came to its end %s and was ended before all of its output was committed, which is done now; "+
+			"the next run starts afresh", when(newest.Started))
 		c.recover, c.done = newest, true
 		return nil
 	case newest.Finished:

@@ -49,7 +49,8 @@ in one program without a cluster.`,
 		SilenceUsage:  true,
 		Version:       version.String(),
 	}
-	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand(), adviseCommand())
+	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand(), adviseCommand(), whyCommand(),
+		ddlCommand(), backfillCommand(), reconcileCommand(), promoteCommand(), backtestCommand(), pruneCommand(), waitCommand(), dashboardCommand())
 	return root
 }
 

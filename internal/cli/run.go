@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/internal/metrics"
@@ -35,7 +36,8 @@ end, if standard output is a terminal`
 func runCommand() *cobra.Command {
 	var s settings
 	var output, profile, address string
-	var quiet, drain bool
+	var quiet, drain, stay bool
+	var boardFile string
 	c := &cobra.Command{
 		Use:   "run FILE.sql",
 		Short: "Run a SQL script",
@@ -58,7 +60,8 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet, drain: drain, http: address})
+			return s.run(c.Context(), args[0], text, &view{output: output, quiet: quiet, header: !quiet, drain: drain, http: address, boardFile: boardFile,
+				stay: stay})
 		},
 	}
 	s.flags(c)
@@ -68,7 +71,9 @@ error. The command ends when all jobs have ended; Ctrl-C stops them cleanly.`,
 	c.Flags().BoolVar(&s.recovery.Fresh, "fresh", false, "ignore the checkpoints that there are and start with nothing")
 	c.Flags().StringVar(&s.recovery.From, "from", "", "start from the savepoint or checkpoint at `PLACE`")
 	c.Flags().BoolVar(&s.recovery.AllowDropped, "allow-dropped-state", false, "leave state behind that no operator of the new plan wants")
-	c.Flags().StringVar(&address, "http", "", "serve /metrics, /status and POST /savepoint at `HOST:PORT`; with :PORT for this machine only")
+	c.Flags().StringVar(&address, "http", "", "serve /metrics, /status, POST /savepoint and, where there are results, the page /board/ at `HOST:PORT`; with :PORT for this machine only")
+	c.Flags().StringVar(&boardFile, "board", "", "with --http: the page's definition, a YAML `FILE`, which the page also saves to")
+	c.Flags().BoolVar(&stay, "stay", false, "with --http: serve the page until Ctrl-C, also when the jobs have ended")
 	c.Flags().BoolVar(&drain, "drain", false, "when stopped, send the end of time through the job first, so that open windows are emitted")
 	return c
 }
@@ -95,6 +100,13 @@ func sqlCommand() *cobra.Command {
 
 // run runs a script with everything that a person sees.
 func (s *settings) run(ctx context.Context, name, text string, v *view) error {
+	return s.runAs(ctx, name, v, func(ctx context.Context, o engine.Options, h engine.Handler) error {
+		return engine.New(o).Script(ctx, name, text, h)
+	})
+}
+
+// runAs shows what do runs.
+func (s *settings) runAs(ctx context.Context, name string, v *view, do func(context.Context, engine.Options, engine.Handler) error) error {
 	o, err := s.engineOptions()
 	if err != nil {
 		return err
@@ -115,9 +127,17 @@ func (s *settings) run(ctx context.Context, name, text string, v *view) error {
 	over := make(chan struct{})
 	defer close(over)
 	go v.stopOn(ctx, over, cancel)
-	err = engine.New(o).Script(jobs, name, text, engine.Handler{Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows,
+	var onResults func(*engine.Run, *connector.Table, *vec.Batch)
+	if v.board != nil {
+		onResults = v.board.rows
+	}
+	err = do(jobs, o, engine.Handler{Results: onResults, Table: v.table, Message: v.message, JobStarted: v.started, Rows: v.rows,
 		JobEnded: v.ended, JobSkipped: v.skipped, Warn: v.warn})
 	v.line.Clear()
+	if err == nil && v.stay && v.board != nil && ctx.Err() == nil {
+		fmt.Fprintf(v.stderr, "the jobs have ended; http://%s%s is served until Ctrl-C\n", v.address, boardPath)
+		<-ctx.Done()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: "+err.Error()+wayOut(err, name))
 		return &quietError{err}
@@ -162,6 +182,10 @@ type view struct {
 	drain          bool   // stopped jobs are drained first
 	http           string // where jobs are shown, "": nowhere
 	server         *metrics.Server
+	board          *board // nil: no page
+	boardFile      string // its definition, "": a default
+	address        string // where --http listens
+	stay           bool   // serve on when the jobs have ended, until Ctrl-C
 	begins         map[*engine.Run]begin
 }
 
@@ -278,6 +302,7 @@ func (v *view) started(j *engine.Run) {
 	if v.server != nil {
 		v.server.Add(nameOf(j), j.Began, j.Supervisor)
 	}
+	v.announce(j)
 	v.began(j)
 	if j.Select != nil {
 		if v.printers == nil {
@@ -437,7 +462,14 @@ func account(w io.Writer, file string, r *job.Report, begin job.Status, failed b
 	if r.Dead > 0 && keepsDeadLetters(r) {
 		fmt.Fprintf(w, "%s went to the dead-letter output.\n", show.Plural(r.Dead, "record or row", "records or rows"))
 	}
-	if r.Late > 0 {
+	var kept int64 // by late sinks: one a row and window missed
+	for _, n := range r.Nodes {
+		kept += n.LateOut
+	}
+	if kept > 0 {
+		fmt.Fprintf(w, "%s went to the late sink, one for each window that a row missed; tidemark advise says what a larger delay would keep.\n",
+			show.Plural(kept, "late row", "late rows"))
+	} else if r.Late > 0 {
 		fmt.Fprintf(w, "%s came after their windows had closed and were dropped (numLateRecordsDropped). A larger delay in\n"+
 			"WATERMARK FOR keeps more of them and makes results later.\n", show.Plural(r.Late, "late row", "late rows"))
 	}

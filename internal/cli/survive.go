@@ -39,7 +39,14 @@ func (v *view) serve() (closed func(), err error) {
 	}
 	v.server = metrics.NewServer()
 	local := metrics.Local(l.Addr())
-	h := &http.Server{Handler: v.server.Handler(version.String(), local), ReadHeaderTimeout: 10 * time.Second}
+	v.address = l.Addr().String()
+	if v.board, err = newBoard(v.boardFile, local); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle(boardPath, v.board.handler())
+	mux.Handle("/", v.server.Handler(version.String(), local))
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := h.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			v.warn("--http: " + err.Error())
@@ -65,7 +72,7 @@ func (v *view) serve() (closed func(), err error) {
 		}
 		fmt.Fprintf(v.stderr, "http://%s/status and /metrics show what the jobs do%s\n", l.Addr(), who)
 	}
-	return func() { close(done); h.Close() }, nil
+	return func() { close(done); v.board.closed(); h.Close() }, nil
 }
 
 // nameOf is the name of a job.

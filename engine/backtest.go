@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
+	"github.com/tidemark-stream/tidemark/expr"
+	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// CellChange is a cell that a changed script would show otherwise.
+type CellChange struct {
+	Table string            `json:"table"`
+	Key   map[string]string `json:"key"`
+	// Old and New are the columns that differ; nil where there is no such cell.
+	Old map[string]string `json:"old"`
+	New map[string]string `json:"new"`
+	// Reason is appears, disappears or changes.
+	Reason string `json:"reason"`
+}
+
+// BacktestReport is how a script over history compares with what readers see.
+type BacktestReport struct {
+	Table       string       `json:"table"`
+	Cells, Same int64        // of the script's run
+	Changes     []CellChange `json:"changes"`
+	More        int64        `json:"more"` // changes beyond the limit, which are only counted
+	Took        time.Duration
+}
+
+// Backtest runs a script over history without touching any target, and compares what it computes for the windows that
+// start in [from, to) with generation against of the tables that it would write ("": what readers see). At most limit changes a
+// table are listed. The engine must be this call's own.
+func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOptions, against string, limit int, h Handler) ([]BacktestReport, error) {
+	from, to := vec.MinTime, vec.MaxTime
+	for _, x := range []struct {
+		text string
+		at   *int64
+	}{{b.From, &from}, {b.To, &to}} {
+		if x.text == "" {
+			continue
+		}
+		var err error
+		if *x.at, err = ParseTime(x.text); err != nil {
+			return nil, err
+		}
+	}
+	if e.o.Override = maps.Clone(e.o.Override); e.o.Override == nil {
+		e.o.Override = map[string]string{}
+	}
+	e.o.Override[keyGeneration] = "backtest"
+	b.Generation, b.Unversioned = "backtest", true // nothing is written
+	if err := e.backfillPlan(name, text, &b); err != nil {
+		return nil, err
+	}
+	for key, v := range map[string]string{keyBackfillFrom: b.From, keyBackfillTo: b.To} {
+		if v != "" {
+			e.o.Override[key] = v
+		}
+	}
+	tables, stores, err := e.OpenResults(ctx, name, text, b.Table)
+	if err != nil {
+		return nil, err
+	}
+	defer closeStores(stores)
+	e.o.Dry = true
+	e.o.Only = func(p *plan.Plan) bool { return writesResults(p, b.Table) }
+	folds := map[string]*fold{}
+	for _, t := range tables {
+		folds[t.Name] = &fold{t: t, cells: map[string]cell{}}
+	}
+	h.Sunk = func(_ *Run, n *plan.Node, rows *vec.Batch) error {
+		if f := folds[n.Op.(*plan.Sink).Table.Name]; f != nil {
+			return f.add(n.Schema, rows)
+		}
+		return nil
+	}
+	began := time.Now()
+	if err := e.Script(ctx, name, text, h); err != nil {
+		return nil, err
+	}
+	var out []BacktestReport
+	for i, t := range tables {
+		q := results.Query{Generation: against, From: from, To: to, Order: t.Results.Key}
+		seen, err := stores[i].Query(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		r := folds[t.Name].compare(seen, limit)
+		r.Took = time.Since(began)
+		out = append(out, *r)
+	}
+	return out, nil
+}
+
+// fold keeps the newest revision of each cell, as text. Sinks of several subtasks add to it.
+type fold struct {
+	t     *connector.Table
+	mu    sync.Mutex
+	progs *expr.Programs
+	ectx  *expr.EvalCtx
+	cells map[string]cell
+}
+
+type cell struct {
+	revision int64
+	deleted  bool
+	values   []string // of t.Columns
+}
+
+// add takes revisions of schema s, which has the columns of the table.
+func (f *fold) add(s types.Schema, b *vec.Batch) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.progs == nil {
+		env := &expr.Env{Zone: time.UTC}
+		casts := make([]expr.Expr, s.Len())
+		for i, c := range s.Fields {
+			var err error
+			if casts[i], err = expr.Cast(&expr.Column{Index: i, Name: c.Name, T: c.Type}, types.StringType, true, env, expr.Pos{}); err != nil {
+				return err
+			}
+		}
+		var err error
+		if f.progs, err = expr.CompileAll(casts, env); err != nil {
+			return err
+		}
+		f.ectx = &expr.EvalCtx{Env: env}
+	}
+	f.ectx.Batch, f.ectx.Errs = b, f.ectx.Errs[:0]
+	texts := f.progs.EvalAll(f.ectx, b)
+	rev, del := s.Index(f.t.Results.Column["revision"]), -1
+	if c := f.t.Results.Column["is_deleted"]; c != "" {
+		del = s.Index(c)
+	}
+	b.Each(func(i int) {
+		x := cell{revision: b.Cols[rev].I64[i], values: make([]string, len(texts))}
+		for c, v := range texts {
+			if x.values[c] = "NULL"; !v.IsNull(i) {
+				x.values[c] = string(v.Bytes(i))
+			}
+		}
+		x.deleted = del >= 0 && x.values[del] == "TRUE"
+		id := f.id(x.values)
+		if was, ok := f.cells[id]; !ok || was.revision < x.revision {
+			f.cells[id] = x
+		}
+	})
+	return nil
+}
+
+// id is a cell's key.
+func (f *fold) id(values []string) string {
+	var parts []string
+	for i, c := range f.t.Columns {
+		if slices.Contains(f.t.Results.Key, c.Name) {
+			parts = append(parts, values[i])
+		}
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// compare tells the cells that differ from seen, the rows that readers see.
+func (f *fold) compare(seen *results.Rows, limit int) *BacktestReport {
+	r := &BacktestReport{Table: f.t.Name}
+	at := map[string]int{}
+	for i, c := range seen.Columns {
+		at[c.Name] = i
+	}
+	meta := map[string]bool{}
+	for _, c := range f.t.Results.Column {
+		meta[c] = true
+	}
+	change := func(reason string, key []string, old, now []string) {
+		if len(r.Changes) >= limit {
+			r.More++
+			return
+		}
+		c := CellChange{Table: f.t.Name, Key: map[string]string{}, Reason: reason}
+		for i, col := range f.t.Columns {
+			switch {
+			case slices.Contains(f.t.Results.Key, col.Name):
+				c.Key[col.Name] = key[i]
+			case meta[col.Name]:
+			case old == nil || now == nil || old[i] != now[i]:
+				if old != nil {
+					c.Old = put(c.Old, col.Name, old[i])
+				}
+				if now != nil {
+					c.New = put(c.New, col.Name, now[i])
+				}
+			}
+		}
+		r.Changes = append(r.Changes, c)
+	}
+	known := map[string]bool{}
+	for _, row := range seen.Rows {
+		old := make([]string, len(f.t.Columns))
+		for i, c := range f.t.Columns {
+			if k, ok := at[c.Name]; ok {
+				old[i] = sqlText(row[k], c.Type)
+			}
+		}
+		id := f.id(old)
+		known[id] = true
+		now, ok := f.cells[id]
+		if !ok || now.deleted {
+			change("disappears", old, old, nil)
+			continue
+		}
+		r.Cells++
+		same := true
+		for i, c := range f.t.Columns {
+			same = same && (meta[c.Name] || old[i] == now.values[i])
+		}
+		if same {
+			r.Same++
+			continue
+		}
+		change("changes", old, old, now.values)
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.cells)) {
+		if x := f.cells[id]; !known[id] && !x.deleted {
+			r.Cells++
+			change("appears", x.values, nil, x.values)
+		}
+	}
+	return r
+}
+
+func put(m map[string]string, k, v string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[k] = v
+	return m
+}
+
+// sqlText is a value of results.Rows as CAST(... AS STRING) writes values of type t.
+func sqlText(v any, t types.Type) string {
+	switch x := v.(type) {
+	case nil:
+		return "NULL"
+	case bool:
+		return strings.ToUpper(fmt.Sprint(x))
+	case time.Time:
+		s := x.UTC().Format("2006-01-02 15:04:05.000000000")
+		if t.Precision == 0 {
+			return s[:len("2006-01-02 15:04:05")]
+		}
+		return s[:len("2006-01-02 15:04:05.")+t.Precision]
+	case float64:
+		if t.Kind == types.Float {
+			return string(types.AppendFloat(nil, float32(x)))
+		}
+		return string(types.AppendDouble(nil, x))
+	}
+	return fmt.Sprint(v)
+}

@@ -135,6 +135,9 @@ func check(t *connector.Table, o option.Values) error {
 	if f := o.Get("write.format.default"); f != "" && !strings.EqualFold(f, "parquet") {
 		return refuse("write.format.default", "use 'parquet'", "files of format '%s' are not supported yet", f)
 	}
+	if err := checkOptions(o); err != nil {
+		return err
+	}
 	if _, err := (properties{o.All()}).parquetOptions(); err != nil {
 		return refuse("connector", "", "%s", err)
 	}

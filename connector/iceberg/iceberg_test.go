@@ -220,6 +220,10 @@ func TestRefused(t *testing.T) {
 		{"key of nanoseconds", r.table("x", typed("v", types.TimestampType(9).NotNull()), []string{"v"}), "loses digits"},
 		{"orc", r.table("x", twoColumns, nil, "write.format.default", "orc"), "files of format 'orc'"},
 		{"codec", r.table("x", twoColumns, nil, "write.parquet.compression-codec", "lzma"), "'lzma'"},
+		{"size", r.table("x", twoColumns, nil, "write.target-file-size-bytes", "512 potatoes"), "'write.target-file-size-bytes' = '512 potatoes' is no size"},
+		{"boolean", r.table("x", twoColumns, nil, "write.object-storage.enabled", "perhaps"), "'write.object-storage.enabled' = 'perhaps' is neither true nor false"},
+		{"metrics", r.table("x", twoColumns, nil, "write.metadata.metrics.column.id", "truncate(x)"), "is no mode of metrics"},
+		{"no folder", r.table("x", twoColumns, nil, "uri", "sqlite:////not/there/a b.db"), "SQL catalog /not/there/a b.db: "},
 		{"hive", r.table("x", twoColumns, nil, "catalog-type", "hive"), "cannot be 'hive'"},
 		{"mysql", r.table("x", twoColumns, nil, "uri", "jdbc:mysql://x/y"), "databases of type 'mysql'"},
 		{"outside", r.table("x", twoColumns, nil, "catalog-table", "../../esc"), "is no name in a catalog"},
@@ -256,6 +260,23 @@ func TestRefused(t *testing.T) {
 	key.PartitionKeys = []string{"name"}
 	if _, err := r.try(key, types.Upsert); err == nil || !strings.Contains(err.Error(), "not in the PRIMARY KEY") {
 		t.Errorf("planning: %v", err)
+	}
+}
+
+// TestProperties refuses tables whose own properties mean nothing, and says where they are.
+func TestProperties(t *testing.T) {
+	for _, x := range [][3]string{
+		{"write.parquet.page-size-bytes", "-1", "its property 'write.parquet.page-size-bytes' is '-1', which is no size"},
+		{"write.metadata.metrics.default", "some", "which is no mode of metrics"},
+		{"write.upsert.enabled", "1", "which is neither true nor false"},
+		{"write.parquet.compression-level", "high", "'write.parquet.compression-level'"},
+		{"write.metadata.metrics.default", "truncate( 20 )", ""}, {"write.target-file-size-bytes", "536870912", ""}, {"write.parquet.page-size-bytes", "1 mb", ""},
+		{"write.object-storage.enabled", "TRUE", ""}, {"write.something.else", "whatever", ""},
+	} {
+		err := (properties{map[string]string{x[0]: x[1]}}).checkTable()
+		if x[2] == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), x[2]) {
+			t.Errorf("%s = %s: %v, want %q", x[0], x[1], err, x[2])
+		}
 	}
 }
 

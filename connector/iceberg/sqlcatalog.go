@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/apache/iceberg-go"
@@ -36,19 +39,54 @@ const (
 )
 
 func openSQL(ctx context.Context, name, driver, source string, props iceberg.Properties) (catalogue, error) {
+	place := catalogPlace(source)
 	db, err := sql.Open(driver, source)
 	if err != nil {
-		return nil, fmt.Errorf("SQL catalog: %w", err)
+		return nil, fmt.Errorf("SQL catalog %s: %w", place, err)
 	}
 	db.SetMaxOpenConns(2)
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for _, statement := range []string{makeTables, makeSpaces} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
-			return nil, errors.Join(fmt.Errorf("SQL catalog: %w", err), db.Close())
+			return nil, errors.Join(fmt.Errorf("SQL catalog %s: %w", place, unopened(driver, source, err)), db.Close())
 		}
 	}
 	return &sqlCatalog{db: db, name: name, sqlite: driver == "sqlite", props: props}, nil
+}
+
+// catalogPlace is the address of a database for people, without its password.
+func catalogPlace(source string) string {
+	u, err := url.Parse(source)
+	if err != nil {
+		return "(its address cannot be read)"
+	}
+	if u.Scheme == "file" {
+		return databaseFile(u)
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}
+
+// databaseFile is the path of a SQLite database.
+func databaseFile(u *url.URL) string {
+	if p, err := url.PathUnescape(u.Opaque); err == nil && p != "" {
+		return p
+	}
+	return u.Path
+}
+
+// unopened marks errors of opening a SQLite database that no restart heals, and says what to do.
+func unopened(driver, source string, err error) error {
+	u, bad := url.Parse(source)
+	if driver != "sqlite" || bad != nil {
+		return err
+	}
+	folder := filepath.Dir(databaseFile(u))
+	if info, e := os.Stat(folder); e != nil || !info.IsDir() {
+		return connector.Fatalf("%w; the folder %s does not exist: make it, or correct 'uri'", err, folder)
+	}
+	return err
 }
 
 func (c *sqlCatalog) close() error { return c.db.Close() }

@@ -97,7 +97,7 @@ func (p properties) parquetOptions() ([]parquet.WriterProperty, error) {
 	name := strings.ToLower(p.get("compression-codec", p.get("write.parquet.compression-codec", "zstd")))
 	codec, ok := codecs[name]
 	if !ok {
-		return nil, connector.Fatalf("the compression '%s' of Parquet is not known; write one of uncompressed, snappy, gzip, zstd, brotli, lz4", name)
+		return nil, connector.Fatalf("the compression '%s' of Parquet is not known; write one of uncompressed, snappy, gzip, zstd, brotli, lz4 ('compression-codec', or the table's 'write.parquet.compression-codec')", name)
 	}
 	out := []parquet.WriterProperty{
 		parquet.WithCompression(codec), parquet.WithStoreDecimalAsInteger(true), parquet.WithCreatedBy("tidemark"),
@@ -108,7 +108,7 @@ func (p properties) parquetOptions() ([]parquet.WriterProperty, error) {
 	if level := p.get("compression-level", p.get("write.parquet.compression-level", "")); level != "" {
 		n, err := strconv.Atoi(level)
 		if err != nil {
-			return nil, connector.Fatalf("the compression level of Parquet is '%s'; write a number", level)
+			return nil, connector.Fatalf("the compression level of Parquet is '%s'; write a number ('compression-level', or the table's 'write.parquet.compression-level')", level)
 		}
 		out = append(out, parquet.WithCompressionLevel(n))
 	}
@@ -118,14 +118,7 @@ func (p properties) parquetOptions() ([]parquet.WriterProperty, error) {
 // boundLength is how many characters of a text are kept as its bounds; -1 is all, 0 no bounds.
 func (p properties) boundLength(column string) int {
 	mode := p.get("write.metadata.metrics.column."+column, p.get("write.metadata.metrics.default", "truncate(16)"))
-	mode = strings.ToLower(strings.ReplaceAll(mode, " ", ""))
-	switch {
-	case mode == "none" || mode == "counts":
-		return 0
-	case mode == "full":
-		return -1
-	}
-	if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(mode, "truncate("), ")")); err == nil && n > 0 {
+	if n, ok := parseMetrics(mode); ok {
 		return n
 	}
 	return 16
@@ -143,6 +136,9 @@ func fit(ctx context.Context, t *table.Table, c *connector.SinkConfig) (*target,
 		if isTableProperty(k) || slices.Contains(writeOptions, k) {
 			out.props.m[k] = v
 		}
+	}
+	if err := out.props.checkTable(); err != nil {
+		return nil, err
 	}
 	if s := t.CurrentSnapshot(); s != nil {
 		out.base = s.SnapshotID

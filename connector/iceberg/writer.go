@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -155,7 +156,7 @@ func (f *files) create(key string) (*output, error) {
 
 // path is where a file of a partition goes.
 func (f *files) path(name string, values [][]byte) (string, error) {
-	if f.t.props.get(table.ObjectStoreEnabledKey, "") == "true" {
+	if strings.EqualFold(f.t.props.get(table.ObjectStoreEnabledKey, ""), "true") {
 		p, err := table.LoadLocationProvider(f.t.location, f.t.props.m)
 		if err != nil {
 			return "", err

@@ -74,6 +74,19 @@ type editor struct {
 	r *entryReader
 	d state.Delta
 	n int // rows changed
+	// reindexed are the states and key groups whose index by time of last use is made anew.
+	reindexed map[[2]int]bool
+}
+
+// reindex has the index of a state in a key group made anew, which knows the entries from before.
+func (w *editor) reindex(st, group int) {
+	if at := [2]int{st, group}; !w.reindexed[at] {
+		if w.reindexed == nil {
+			w.reindexed = map[[2]int]bool{}
+		}
+		w.reindexed[at] = true
+		state.Reindex(&w.d, st, group)
+	}
 }
 
 // columns are the columns of the value that the edit gives, by name, and checks that all there are are
@@ -177,11 +190,14 @@ func (w *editor) apply(c change, group int, key, value []byte) error {
 	}
 	if len(left) > 0 {
 		w.d.Put(x.State, group, key, w.r.value.join(left))
+		w.reindex(x.State, group)
 		return nil
 	}
 	w.d.Delete(x.State, group, key)
+	w.reindex(x.State, group)
 	for _, st := range valuesOf(x.Operator, x.State) {
 		w.d.DeletePrefix(st, group, key)
+		w.reindex(st, group)
 	}
 	return nil
 }
@@ -297,6 +313,7 @@ func (w *editor) put(fresh map[string][]byte, group int, key, row []byte) error 
 	value := w.r.value.join(append(rows, row))
 	fresh[string(key)] = value
 	w.d.Put(x.State, group, key, value)
+	w.reindex(x.State, group)
 	return nil
 }
 

@@ -46,7 +46,7 @@ type ProcTimer interface {
 // the watermark reached, is the head, small and written whole each time.
 type Stateful interface {
 	// States describes the keyed states, the same ones in each run of a plan, in an order in which
-	// they can be restored. At most 256. Called before Open too.
+	// they can be restored. At most 128. Called before Open too.
 	States() []state.Spec
 	// Freeze adds to d what changed in the keyed states since the last call or, the first time,
 	// since Restore or Open. Several calls may come between two checkpoints.
@@ -90,12 +90,13 @@ const (
 	DropLimit                        // beyond LIMIT or before OFFSET
 	DropConflict                     // the same version of an entity with other content
 	DropExpired                      // of an entity or key that may have been forgotten
+	DropUnchanged                    // a result that says what was said of it last
 	DropReasons                      // the number of reasons
 )
 
 var dropNames = [...]string{
 	"filtered", "late", "dead letter", "null time", "null in not-null column", "duplicate", "stale", "limit",
-	"conflict", "expired",
+	"conflict", "expired", "unchanged",
 }
 
 // String gives the name that the closing account uses.

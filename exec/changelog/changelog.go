@@ -1,8 +1,9 @@
 // Package changelog holds the operators that change the form of a changelog: Normalize makes a full
-// one of upserts by key, Materialize repairs the order of updates before a sink whose primary key
-// is not the key that orders its input, DropUpdateBefore leaves out what nobody reads.
+// one of upserts by key, Entities does so by their versions and within a horizon, Materialize repairs
+// the order of updates before a sink whose primary key is not the key that orders its input,
+// DropUpdateBefore leaves out what nobody reads.
 //
-// State of the first two: a record a key of (key, time of last use, Ref), the Ref being that of
+// State of the first three: a record a key of (key, time of last use, Ref), the Ref being that of
 // the row, or the rows, in the form of state.AppendValue of each column.
 package changelog
 
@@ -56,11 +57,13 @@ func (o *DropUpdateBefore) Finish() error { return nil }
 // Close implements op.Operator.
 func (o *DropUpdateBefore) Close() error { return nil }
 
-// keyed is what Normalize and Materialize share: rows kept by key.
+// keyed is what Normalize, Entities and Materialize share: rows kept by key.
 type keyed struct {
 	keys  []int
 	ttlMs int64
-	list  bool // a record keeps several rows
+	list  bool          // a record keeps several rows
+	codec state.Dropper // of the records; nil: keyed itself
+	carry bool          // rows that come out come from the row that came in, and no other
 	in    types.Schema
 	ctx   *op.Context
 	out   op.Output
@@ -106,18 +109,9 @@ func (o *keyed) Open(c *op.Context, out op.Output) error {
 	return nil
 }
 
-// begin finds the records of the rows of b and empties the batch to emit.
+// begin finds the records of the rows of b, renews them and empties the batch to emit.
 func (o *keyed) begin(b *vec.Batch, rows []int32) {
-	for i, k := range o.keys {
-		o.keyCols[i] = b.Cols[k]
-	}
-	if cap(o.recs) < len(rows) {
-		o.recs = make([]uint32, 2*len(rows))
-	}
-	o.recs = o.recs[:len(rows)]
-	o.enc.Encode(o.keyCols, rows, nil)
-	o.t.Upsert(o.enc, nil, o.recs)
-	o.batch.Reset(0)
+	o.find(b, rows)
 	if o.ttlMs == 0 {
 		return
 	}
@@ -130,6 +124,25 @@ func (o *keyed) begin(b *vec.Batch, rows []int32) {
 			w[refAt] = 0
 		}
 		w[usedAt] = uint64(now)
+	}
+}
+
+// find finds the records of the rows of b and empties the batch to emit.
+func (o *keyed) find(b *vec.Batch, rows []int32) {
+	for i, k := range o.keys {
+		o.keyCols[i] = b.Cols[k]
+	}
+	if cap(o.recs) < len(rows) {
+		o.recs = make([]uint32, 2*len(rows))
+	}
+	o.recs = o.recs[:len(rows)]
+	o.enc.Encode(o.keyCols, rows, nil)
+	o.t.Upsert(o.enc, nil, o.recs)
+	kinds, stamps, pos := o.batch.Kinds[:0], o.batch.Stamps[:0], o.batch.Pos[:0]
+	o.batch.Reset(0)
+	o.batch.Kinds, o.batch.Stamps = kinds, stamps
+	if o.carry && b.Pos != nil {
+		o.batch.Origin, o.batch.Pos = b.Origin, pos
 	}
 }
 
@@ -153,8 +166,8 @@ func (o *keyed) encode(b *vec.Batch, i int) {
 	}
 }
 
-// emit adds an encoded row to the batch that goes out.
-func (o *keyed) emit(kind types.RowKind, row []byte, stamp int64) {
+// emit adds an encoded row to the batch that goes out, because of row i of from.
+func (o *keyed) emit(kind types.RowKind, row []byte, from *vec.Batch, i int) {
 	b := o.batch
 	for _, c := range b.Cols {
 		c.Resize(b.N + 1)
@@ -162,11 +175,30 @@ func (o *keyed) emit(kind types.RowKind, row []byte, stamp int64) {
 	}
 	b.N++
 	b.Kinds = append(b.Kinds, kind)
-	b.Stamps = append(b.Stamps, stamp)
+	b.Stamps = append(b.Stamps, from.Stamp(i))
+	if o.carry && from.Pos != nil {
+		b.Pos = append(b.Pos, from.Pos[i])
+	}
 }
 
 // end sends the batch and forgets the keys without rows.
 func (o *keyed) end() error {
+	o.forget()
+	o.expire()
+	o.count()
+	return o.send()
+}
+
+// send emits the batch.
+func (o *keyed) send() error {
+	if o.batch.N == 0 {
+		return nil
+	}
+	return o.out.Emit(o.batch)
+}
+
+// forget removes the records of the batch's keys without rows.
+func (o *keyed) forget() {
 	for _, r := range o.recs {
 		switch w := o.t.At(r); {
 		case !state.Live(w):
@@ -176,12 +208,6 @@ func (o *keyed) end() error {
 			w[0] &^= state.FlagNew // which may not be evicted
 		}
 	}
-	o.expire()
-	o.count()
-	if o.batch.N == 0 {
-		return nil
-	}
-	return o.out.Emit(o.batch)
 }
 
 func (o *keyed) count() {
@@ -199,9 +225,9 @@ func (o *keyed) expire() {
 	}
 }
 
-func (o *keyed) stale(n int) {
+func (o *keyed) drop(r op.DropReason, n int) {
 	if n > 0 && o.ctx.Counters != nil {
-		o.ctx.Counters.Drop(op.DropStale, n)
+		o.ctx.Counters.Drop(r, n)
 	}
 }
 

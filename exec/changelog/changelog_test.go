@@ -25,6 +25,8 @@ func TestCases(t *testing.T) {
 				case "normalize":
 					return changelog.NewNormalize(&plan.Normalize{Keys: c.Columns(c.Args["key"]),
 						UpdateBefore: c.Args["before"] != "no", TTLMs: ttl}, c.Schema, c.Schema)
+				case "entities":
+					return changelog.NewNormalize(entities(c), c.Schema, c.Schema)
 				case "materialize":
 					return changelog.NewMaterialize(&plan.Materialize{Keys: c.Columns(c.Args["key"]), TTLMs: ttl}, c.Schema, c.Schema)
 				case "drop":
@@ -38,6 +40,11 @@ func TestCases(t *testing.T) {
 				for _, row := range r.Rows {
 					got = append(got, row.Kind.String()+" "+row.Text)
 				}
+				for reason, n := range r.Drops {
+					if n > 0 && c.Args["op"] == "entities" {
+						got = append(got, fmt.Sprintf("dropped: %s %d", op.DropReason(reason), n))
+					}
+				}
 				if !reflect.DeepEqual(got, c.Want) {
 					t.Errorf("line %d:\n got  %s\n want %s", c.Line, strings.Join(got, "\n      "),
 						strings.Join(c.Want, "\n      "))
@@ -45,6 +52,19 @@ func TestCases(t *testing.T) {
 			})
 		})
 	}
+}
+
+// entities is the plan of a case about entities.
+func entities(c exectest.Case) *plan.Normalize {
+	n := &plan.Normalize{Keys: c.Columns(c.Args["key"]), UpdateBefore: c.Args["before"] != "no", RowTime: -1}
+	if v := c.Columns(c.Args["version"]); v != nil {
+		n.Versioned, n.Version = true, v[0]
+	}
+	if ts := c.Columns(c.Args["time"]); ts != nil {
+		n.RowTime = ts[0]
+	}
+	n.HorizonMs, _ = strconv.ParseInt(c.Args["horizon"], 10, 64)
+	return n
 }
 
 // TestMaterialize_OutOfOrder interleaves the changes of several queries' rows: whatever overtakes

@@ -30,14 +30,13 @@ func (o *Materialize) Process(_ int, b *vec.Batch) error {
 	stale := 0
 	for k, i := range rows {
 		w := o.words(o.recs[k])
-		stamp := b.Stamp(int(i))
 		o.encode(b, int(i))
 		if !b.Kind(int(i)).Retracts() {
 			kind := types.UpdateAfter
 			if w[refAt] == 0 {
 				kind = types.Insert
 			}
-			o.emit(kind, o.row, stamp)
+			o.emit(kind, o.row, b, int(i))
 			o.row = append(o.row, 0, 0, 0, 0)
 			n := len(o.row) - 4
 			copy(o.row[4:], o.row[:n])
@@ -45,17 +44,17 @@ func (o *Materialize) Process(_ int, b *vec.Batch) error {
 			o.set(k, o.blob.Append(state.Ref(w[refAt]), o.row))
 			continue
 		}
-		if !o.remove(k, w, stamp) {
+		if !o.remove(k, w, b, int(i)) {
 			stale++
 		}
 	}
-	o.stale(stale)
+	o.drop(op.DropStale, stale)
 	return o.end()
 }
 
 // remove takes the first row equal to o.row out of the rows of the record of row k, whose words are
 // w, and shows what that changes.
-func (o *Materialize) remove(k int, w []uint64, stamp int64) bool {
+func (o *Materialize) remove(k int, w []uint64, b *vec.Batch, i int) bool {
 	list := o.blob.Get(state.Ref(w[refAt]))
 	found, last, shown := -1, 0, -1
 	eachRow(list, func(at int, row []byte) bool {
@@ -72,13 +71,13 @@ func (o *Materialize) remove(k int, w []uint64, stamp int64) bool {
 	}
 	switch {
 	case shown < 0:
-		o.emit(types.Delete, o.row, stamp)
+		o.emit(types.Delete, o.row, b, i)
 		o.blob.Free(state.Ref(w[refAt]))
 		o.set(k, 0)
 		return true
 	case found == last:
 		n := int(binary.LittleEndian.Uint32(list[shown:]))
-		o.emit(types.UpdateAfter, list[shown+4:shown+4+n], stamp)
+		o.emit(types.UpdateAfter, list[shown+4:shown+4+n], b, i)
 	}
 	n := 4 + int(binary.LittleEndian.Uint32(list[found:]))
 	copy(list[found:], list[found+n:])

@@ -20,7 +20,12 @@ type Normalize struct {
 
 // NewNormalize builds the operator of n over rows of schema in; out is the same columns.
 func NewNormalize(n *plan.Normalize, in, out types.Schema) (op.Operator, error) {
-	return &Normalize{newKeyed(n.Keys, n.TTLMs, in, out), n.UpdateBefore}, nil
+	if n.Versioned || n.HorizonMs > 0 {
+		return newEntities(n, in, out)
+	}
+	o := &Normalize{newKeyed(n.Keys, n.TTLMs, in, out), n.UpdateBefore}
+	o.carry = true
+	return o, nil
 }
 
 // Process implements op.Operator.
@@ -31,13 +36,12 @@ func (o *Normalize) Process(_ int, b *vec.Batch) error {
 	for k, i := range rows {
 		w := o.words(o.recs[k])
 		old := o.blob.Get(state.Ref(w[refAt]))
-		stamp := b.Stamp(int(i))
 		if b.Kind(int(i)).Retracts() {
 			if old == nil {
 				stale++
 				continue
 			}
-			o.emit(types.Delete, old, stamp)
+			o.emit(types.Delete, old, b, int(i))
 			o.blob.Free(state.Ref(w[refAt]))
 			o.set(k, 0)
 			continue
@@ -45,21 +49,19 @@ func (o *Normalize) Process(_ int, b *vec.Batch) error {
 		o.encode(b, int(i))
 		switch {
 		case old == nil:
-			o.emit(types.Insert, o.row, stamp)
+			o.emit(types.Insert, o.row, b, int(i))
 		case bytes.Equal(old, o.row) && o.ttlMs == 0:
 			same++
 			continue
 		default:
 			if o.before {
-				o.emit(types.UpdateBefore, old, stamp)
+				o.emit(types.UpdateBefore, old, b, int(i))
 			}
-			o.emit(types.UpdateAfter, o.row, stamp)
+			o.emit(types.UpdateAfter, o.row, b, int(i))
 		}
 		o.set(k, o.blob.Set(state.Ref(w[refAt]), o.row))
 	}
-	o.stale(stale)
-	if same > 0 && o.ctx.Counters != nil {
-		o.ctx.Counters.Drop(op.DropDuplicate, same)
-	}
+	o.drop(op.DropStale, stale)
+	o.drop(op.DropDuplicate, same)
 	return o.end()
 }

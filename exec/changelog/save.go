@@ -43,7 +43,11 @@ func (o *keyed) States() []state.Spec {
 }
 
 func (o *keyed) keeper() *state.Keeper {
-	return &state.Keeper{MaxParallelism: o.ctx.MaxParallelism, Codec: o, Check: o.ctx.CheckGroup}
+	k := &state.Keeper{MaxParallelism: o.ctx.MaxParallelism, Codec: o.codec, Check: o.ctx.CheckGroup}
+	if o.codec == nil {
+		k.Codec = o
+	}
+	return k
 }
 
 // Freeze implements op.Stateful.

@@ -166,7 +166,7 @@ func (o *Revise) Process(_ int, b *vec.Batch) error {
 		}
 	}
 	o.drop(op.DropStale, stale)
-	o.drop(op.DropDuplicate, same)
+	o.drop(op.DropUnchanged, same)
 	if err := o.keepHeld(b, rows); err != nil {
 		return err
 	}

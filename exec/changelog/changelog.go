@@ -225,6 +225,18 @@ func (o *keyed) expire() {
 	}
 }
 
+// ProcTime implements op.ProcTimer: rows expire while none come, too.
+func (o *keyed) ProcTime(int64) error {
+	if o.ttlMs > 0 {
+		o.expire()
+		o.count()
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer. No moment is better than another.
+func (o *keyed) NextProcTime() int64 { return vec.MaxTime }
+
 func (o *keyed) drop(r op.DropReason, n int) {
 	if n > 0 && o.ctx.Counters != nil {
 		o.ctx.Counters.Drop(r, n)

@@ -267,6 +267,14 @@ func (o *Entities) Watermark(wm int64) error {
 	return o.out.Watermark(wm)
 }
 
+// ProcTime implements op.ProcTimer.
+func (o *Entities) ProcTime(nowMs int64) error {
+	if o.rowTime >= 0 {
+		return nil
+	}
+	return o.keyed.ProcTime(nowMs)
+}
+
 // ordered reports whether versions of that form can be told older and newer.
 func ordered(p types.Phys) bool {
 	switch p {
@@ -298,4 +306,7 @@ func compareVersions(p types.Phys, a, b []byte) int {
 	return bytes.Compare(a[4:], b[4:])
 }
 
-var _ op.Stateful = (*Entities)(nil)
+var (
+	_ op.Stateful  = (*Entities)(nil)
+	_ op.ProcTimer = (*Entities)(nil)
+)

@@ -156,4 +156,7 @@ func (o *keyed) validRow(b []byte) bool {
 var (
 	_ op.Stateful = (*Normalize)(nil)
 	_ op.Stateful = (*Materialize)(nil)
+
+	_ op.ProcTimer = (*Normalize)(nil)
+	_ op.ProcTimer = (*Materialize)(nil)
 )

@@ -75,8 +75,8 @@ const (
 const deleted = 1
 
 // undatedUse is the time of last use of records that were used before the first watermark: they get
-// its time then, and do not expire until then.
-const undatedUse = vec.MaxTime
+// its time then, before anything expires. Times of last use only grow.
+const undatedUse = vec.MinTime / 2
 
 // New builds the operator of n over rows of schema in; out is the columns of the result, then
 // n.Metadata. eventTime says that the input has a watermark, by which the time to live is counted.
@@ -298,6 +298,18 @@ func (o *Revise) expire(now int64) {
 	}
 }
 
+// ProcTime implements op.ProcTimer: counts expire while no rows come, too.
+func (o *Revise) ProcTime(nowMs int64) error {
+	if !o.eventTime {
+		o.expire(nowMs)
+		o.count()
+	}
+	return nil
+}
+
+// NextProcTime implements op.ProcTimer. No moment is better than another.
+func (o *Revise) NextProcTime() int64 { return vec.MaxTime }
+
 // date gives the records that were used before the first watermark its time.
 func (o *Revise) date() {
 	if !o.undated {
@@ -398,7 +410,7 @@ func (z *instants) offset(instant int64) int64 {
 }
 
 var (
-	_ op.Operator = (*Revise)(nil)
-	_ op.Flusher  = (*Revise)(nil)
-	_ op.Stateful = (*Revise)(nil)
+	_ op.Flusher   = (*Revise)(nil)
+	_ op.ProcTimer = (*Revise)(nil)
+	_ op.Stateful  = (*Revise)(nil)
 )

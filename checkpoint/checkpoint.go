@@ -43,6 +43,9 @@ type Manifest struct {
 	Savepoint bool   `json:"savepoint,omitempty"`
 	// Finished says that the job came to its end with this checkpoint.
 	Finished bool `json:"finished,omitempty"`
+	// Ends says that Repository.End is told when the output of this checkpoint, which is Finished, was
+	// committed. Earlier programs did not tell.
+	Ends bool `json:"ends,omitempty"`
 	// Drained says that the end of time had been sent through the job: windows that were open then were
 	// emitted with the rows that there were.
 	Drained bool `json:"drained,omitempty"`
@@ -150,8 +153,10 @@ type Sink struct {
 	// Pending is one element an epoch, the oldest first; an earlier one may have been committed
 	// by the time this is read, which committing again does not change.
 	Pending []Pending `json:"pending,omitempty"`
-	// Progress is the newest connector.Progress of a table of results.
-	Progress json.RawMessage `json:"progress,omitempty"`
+	// Progress is the newest connector.Progress of a table of results, Producers which of the expected
+	// producers the windows that are not over yet have seen.
+	Progress  json.RawMessage `json:"progress,omitempty"`
+	Producers json.RawMessage `json:"producers,omitempty"`
 }
 
 // Pending is the prepared output of one epoch of a sink.

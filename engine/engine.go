@@ -329,6 +329,9 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	}
 	var rec *recovery
 	var err error
+	if o.Expected, err = r.e.expected(ctx, r.session, p, r.h); err != nil {
+		return err
+	}
 	if !r.e.o.Dry {
 		rec, err = r.recovery(ctx, at, p, cfg)
 	}

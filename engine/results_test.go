@@ -344,3 +344,27 @@ func TestWhy(t *testing.T) {
 		t.Errorf("second revision %v", second)
 	}
 }
+
+// TestExpected asks who has reported for the newest window that is over.
+func TestExpected(t *testing.T) {
+	script := strings.Replace(keptScript, "INSERT INTO", "CREATE VIEW shops AS SELECT * FROM (VALUES ('a'), ('b'), ('c')) AS t (shop);\n"+
+		"SET 'tidemark.completeness.board.expected' = 'shops';\nINSERT INTO", 1)
+	r := newKeptRun(t, keptInput)
+	if err := r.engine(engine.Options{}, "SUM(amount)").Script(context.Background(), "board.sql", script, engine.Handler{}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.store().Progress(context.Background(), "live", 1)
+	if err != nil || len(p) != 1 || p[0].Expected != 3 || p[0].Seen != 1 || strings.Join(p[0].Missing, ";") != "a;c" {
+		t.Errorf("the window of 30 has seen b: %+v, %v", p, err)
+	}
+	for name, c := range map[string][2]string{
+		"no column of the key": {"AS t (shop)", "AS t (store)"},
+		"no such table":        {"expected' = 'shops'", "expected' = 'shopz'"},
+	} {
+		r := newKeptRun(t, keptInput)
+		err := r.engine(engine.Options{}, "SUM(amount)").Script(context.Background(), "board.sql", strings.Replace(script, c[0], c[1], 1), engine.Handler{})
+		if err == nil || !strings.Contains(err.Error(), "'tidemark.completeness.board.expected'") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

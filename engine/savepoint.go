@@ -85,6 +85,8 @@ func (e *Engine) match(ctx context.Context, j *scriptJob, out *JobPlan) error {
 	switch {
 	case j.done:
 		out.Why = fmt.Sprintf("came to its end with checkpoint %d, in the run of the script that the next one goes on with: it is not run again", m.ID)
+	case j.o.From == "" && j.unsettled:
+		out.Why = fmt.Sprintf("came to its end with checkpoint %d, whose output may not be committed: that is done, and it is not run again", m.ID)
 	case j.o.From == "" && m.Finished:
 		out.Why = fmt.Sprintf("came to its end with checkpoint %d: it starts with nothing", m.ID)
 	}

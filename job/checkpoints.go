@@ -134,6 +134,9 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 		Finished: finished, Run: c.o.Run, MixedBooks: c.mixed(), Started: k.started, Program: c.o.Program,
 		Parallelism: c.j.o.Parallelism, MaxParallelism: c.j.o.MaxParallelism,
 		Files: c.files, Tail: tail}
+	if _, ok := c.o.Repo.(ender); ok {
+		m.Ends = finished
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := c.describe(m, &k.got); err != nil {
@@ -154,7 +157,7 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 		s := checkpoint.Sink{Node: n.ID, Table: n.Op.(*plan.Sink).Table.Name, Name: c.j.sinkName(n), Fed: c.o.Fingerprints[n.ID].Fed}
 		sh.mu.Lock()
 		pending := slices.Clone(sh.pending)
-		s.Progress = encodeProgress(sh.latest)
+		s.Progress, s.Producers = encodeProgress(sh.latest), sh.producers.save()
 		sh.mu.Unlock()
 		for _, p := range pending {
 			x := checkpoint.Pending{Lineage: p.id.Lineage, Checkpoint: p.id.Checkpoint, Progress: encodeProgress(p.progress)}

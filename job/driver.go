@@ -34,6 +34,7 @@ type driver struct {
 	abandon   context.CancelCauseFunc
 	reports   map[string]chan savepointResult
 	positions map[int64][]frozenSource // of checkpoints whose output is not committed
+	final     int64                    // the checkpoint that the job came to its end with
 	asked     int
 
 	telling sync.Mutex // held while positions are committed
@@ -150,6 +151,9 @@ func (d *driver) do(actions []checkpoint.Action) bool {
 			if a.Err != nil {
 				d.j.o.Warn(a.Err.Error())
 			}
+			if a.Err == nil {
+				d.end()
+			}
 			if d.kind == checkpoint.Stop || d.kind == checkpoint.Drain {
 				d.j.stopped.Do(func() { close(d.j.stop) })
 			}
@@ -164,6 +168,22 @@ func (d *driver) do(actions []checkpoint.Action) bool {
 	}
 	return false
 }
+
+// end tells the repository that everything of a job that came to its end was committed.
+func (d *driver) end() {
+	r, ok := d.c.o.Repo.(ender)
+	if !ok || d.final == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(d.j.ctx), endWithin)
+	defer cancel()
+	if err := r.End(ctx, d.final); err != nil {
+		d.j.o.Warn(fmt.Sprintf("%v; the next start only looks whether everything is committed, and the one after it starts afresh", err))
+	}
+}
+
+// endWithin is how long a job that has come to its end waits for the repository to note it.
+const endWithin = 30 * time.Second
 
 // beside runs f beside the loop. A panic, which is a bug here or in a connector, ends the job.
 func (d *driver) beside(f func(ctx context.Context)) {
@@ -266,6 +286,9 @@ func (d *driver) doWrite(a checkpoint.Action) {
 				return d.co.WriteFailed(d.now(), a.ID, err)
 			}
 			d.positions[a.ID] = c.got.sources
+			if a.Kind == checkpoint.Final {
+				d.final = a.ID
+			}
 			return d.co.Written(d.now(), a.ID)
 		})
 	})

@@ -209,6 +209,11 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 			if io.Writer, err = castSink(w, t, n.Schema, connector.Lookup(t.Connector).SinkMetadata, j.o.Env, j.dead.row(n, books, nil)); err != nil {
 				return err
 			}
+			if sh.producers != nil {
+				if io.Writer, err = newWatchingWriter(io.Writer, sh.producers, n.Schema, j.o.Env); err != nil {
+					return err
+				}
+			}
 			if j.o.Results != nil && t.Results != nil {
 				io.Writer = &shownWriter{Writer: io.Writer, node: n, show: j.o.Results}
 			}

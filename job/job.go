@@ -55,6 +55,8 @@ type Options struct {
 	// EpochInterval is how often output is made visible and source positions are committed
 	// while the job runs (default 10 s).
 	EpochInterval time.Duration
+	// Expected is who must have reported for a window, by table of results.
+	Expected map[string]*Expected
 	// ReadRate is how many rows a second are read of each source; 0: as many as come.
 	ReadRate int64
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
@@ -149,6 +151,7 @@ type sinkShared struct {
 	// progress, shown the newest that is visible.
 	feeds         map[int]bool
 	latest, shown *connector.Progress
+	producers     *completeness // who has reported; nil: nobody is expected
 }
 
 // preparedOutput is output of one subtask of a sink up to a cut, or to a marker of an epoch.
@@ -255,6 +258,12 @@ func (j *Job) openSinks() error {
 		}
 		if s.Table.Results != nil {
 			sh.feeds = j.upstream(n)
+			if e := j.o.Expected[s.Table.Name]; e != nil {
+				var err error
+				if sh.producers, err = newCompleteness(n, s.Table, e); err != nil {
+					return err
+				}
+			}
 		}
 		in := j.p.Nodes[n.Inputs[0].From]
 		sink, err := openSink(s.Table, connector.SinkConfig{Schema: n.Schema, Mode: in.Mode,

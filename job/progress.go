@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
@@ -168,6 +169,13 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 	p.Missed = j.missed.list(sh.feeds)
 	if was := sh.lastProgress(); was != nil {
 		p.Watermark, p.MaxTime = max(p.Watermark, was.Watermark), max(p.MaxTime, was.MaxTime)
+	}
+	if sh.producers != nil {
+		var zone *time.Location
+		if t.Results.Zone != "" {
+			zone, _ = time.LoadLocation(t.Results.Zone) // the windows are aligned in it: it was loaded before
+		}
+		sh.producers.tell(p, zone)
 	}
 	return p
 }

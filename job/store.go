@@ -21,6 +21,12 @@ type Repository interface {
 	Fetch(ctx context.Context, f checkpoint.File, path string) error
 }
 
+// ender is a Repository that is told when a job has come to its end with a checkpoint, and everything
+// was committed.
+type ender interface {
+	End(ctx context.Context, id int64) error
+}
+
 // openStore opens the store of the job's state: empty, or with the files of the checkpoint that the
 // job goes on from.
 func openStore(ctx context.Context, o CheckpointOptions) (s *store.Store, err error) {

@@ -28,6 +28,7 @@ const (
 	lineagesFolder    = "lineages/"
 	savepointsFolder  = "savepoints/"
 	savepointManifest = "manifest"
+	endedName         = "ended"
 )
 
 // ErrFenced says that another process writes the checkpoints of the job.
@@ -556,6 +557,34 @@ func (r *Repository) NewLineage(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("open a lineage in %s: %w", r, err)
 	}
 	return l.ID, nil
+}
+
+// End notes that the job has come to its end with checkpoint id, whose output is committed: a start
+// that finds that checkpoint has nothing to do for the run before it.
+func (r *Repository) End(ctx context.Context, id int64) error {
+	if r.o.ReadOnly {
+		return errReadOnly
+	}
+	if err := r.store.Put(ctx, endedName, strconv.AppendInt(nil, id, 10)); err != nil {
+		return fmt.Errorf("note in %s that the job has come to its end: %w", r, err)
+	}
+	return nil
+}
+
+// Unsettled reports whether the job came to its end with m, and what it had prepared may not be
+// committed: its process was ended in between.
+func (r *Repository) Unsettled(ctx context.Context, m *Manifest) (bool, error) {
+	if m == nil || !m.Finished || !m.Ends {
+		return false, nil
+	}
+	text, err := r.store.Get(ctx, endedName, 0, -1)
+	if errors.Is(err, object.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read from %s whether the job has come to its end: %w", r, err)
+	}
+	return string(text) != strconv.FormatInt(m.ID, 10), nil
 }
 
 // putOnce writes an object if it is absent. An answer that was lost and a request that was sent

@@ -308,6 +308,9 @@ func (l *life) run(dir string) (rep *job.Report, over bool, err error) {
 	if err := l.at("start"); err != nil {
 		return nil, false, err
 	}
+	if l.empty && c.From == nil {
+		return l.settle(ctx, r, p, o)
+	}
 	j, err := job.Start(ctx, p, o)
 	if err != nil {
 		return nil, false, err
@@ -332,6 +335,30 @@ func (l *life) run(dir string) (rep *job.Report, over bool, err error) {
 		return rep, false, nil
 	}
 	return rep, true, nil
+}
+
+// settle is a process that finds the job at its end: it commits what is left.
+func (l *life) settle(ctx context.Context, r *checkpoint.Repository, p *plan.Plan, o job.Options) (*job.Report, bool, error) {
+	m := o.Checkpoints.Recover
+	unsettled, err := r.Unsettled(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	l.w.note("  unsettled: %v", unsettled)
+	before := l.w.commits()
+	if err = job.Settle(ctx, p, o); err == nil {
+		err = r.End(ctx, m.ID)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if !unsettled && l.w.commits() != before {
+		return nil, false, fmt.Errorf("checkpoint %d was not committed, and nothing says so", m.ID)
+	}
+	if again, err := r.Unsettled(ctx, m); again || err != nil {
+		return nil, false, fmt.Errorf("checkpoint %d was committed, and nothing says so: %w", m.ID, err)
+	}
+	return nil, true, nil
 }
 
 // choose finds what the process goes on from, as the engine does.

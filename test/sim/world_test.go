@@ -356,6 +356,16 @@ func (w *world) results() (out []string) {
 	return out
 }
 
+// commits counts the commits that targets have taken.
+func (w *world) commits() (n int) {
+	for _, t := range w.targets {
+		t.mu.Lock()
+		n += len(t.seen)
+		t.mu.Unlock()
+	}
+	return n
+}
+
 // wrong is what targets have noticed.
 func (w *world) wrong() (out []string) {
 	for _, t := range w.targets {

@@ -109,7 +109,7 @@ func (b *books) update(ctx context.Context, wanted []string, now time.Time) erro
 			return err
 		}
 	}
-	if now.Sub(b.slowAt) < slowEvery && b.slowVersion == p.Version {
+	if now.Sub(b.slowAt) < slowEvery && b.slowVersion == p.Version && len(b.listed) > 0 {
 		return nil
 	}
 	if err := b.slow(ctx); err != nil {

@@ -231,7 +231,7 @@ func (t *tile) table(ctx context.Context, d *Data) error {
 	if err != nil {
 		return err
 	}
-	d.Table = &TableData{}
+	d.Table = &TableData{Rows: []Row{}}
 	shown := t.shown(d.Table)
 	at := places{-1, -1, -1, -1, -1, -1, -1, nil}
 	for i, f := range rows.Columns {

@@ -6,11 +6,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +77,9 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 	b.cdp("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
 	return b
 }
+
+// waitFor is how long the page may take to show something.
+const waitFor = 15 * time.Second
 
 // within waits until ok.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
@@ -172,7 +180,7 @@ func (b *browser) text(selector string) string {
 func (b *browser) sees(selector, want string) {
 	b.t.Helper()
 	got := ""
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(waitFor)
 	for time.Now().Before(deadline) {
 		if got = b.text(selector); strings.Contains(got, want) {
 			return
@@ -219,24 +227,71 @@ func (b *browser) shoot(path string) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		b.t.Fatal(err)
 	}
-	png, err := base64.StdEncoding.DecodeString(got.Data)
+	picture, err := png.Decode(base64.NewDecoder(base64.StdEncoding, strings.NewReader(got.Data)))
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, png, 0o644); err != nil {
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, paletted(picture)); err != nil {
 		b.t.Fatal(err)
 	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// paletted gives a picture the 256 colours that it has most of, so that its file is small.
+func paletted(in image.Image) image.Image {
+	count := map[color.RGBA]int{}
+	box := in.Bounds()
+	at := func(x, y int) color.RGBA {
+		r, g, b, _ := in.At(x, y).RGBA()
+		return color.RGBA{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8), 255}
+	}
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			count[at(x, y)]++
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int { return count[b] - count[a] })
+	var colors color.Palette
+	for _, c := range all[:min(len(all), 256)] {
+		colors = append(colors, c)
+	}
+	out := image.NewPaletted(box, colors)
+	known := map[color.RGBA]uint8{}
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			c := at(x, y)
+			i, ok := known[c]
+			if !ok {
+				i = uint8(colors.Index(c))
+				known[c] = i
+			}
+			out.SetColorIndex(x, y, i)
+		}
+	}
+	return out
 }
 
 // quiet fails the test for what the console complains of, such as a violated policy, and for requests to
 // anywhere but the page's own host.
 func (b *browser) quiet(host string) {
 	b.t.Helper()
+	b.quietBut(host, "")
+}
+
+// quietBut is quiet, but for failed requests with a status.
+func (b *browser) quietBut(host, status string) {
+	b.t.Helper()
 	var logs []struct{ Level, Message string }
 	if err := json.Unmarshal(b.do("POST", "/se/log", map[string]any{"type": "browser"}), &logs); err != nil {
 		b.t.Fatal(err)
 	}
 	for _, l := range logs {
+		if status != "" && strings.Contains(l.Message, "status of "+status) {
+			continue
+		}
 		if l.Level == "SEVERE" || strings.Contains(l.Message, "Content Security Policy") {
 			b.t.Errorf("the console says: %s", l.Message)
 		}

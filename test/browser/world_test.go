@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"net"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -121,19 +122,36 @@ func serve(t *testing.T, o dashboard.Options) string {
 }
 
 func run(t *testing.T, s *dashboard.Server) string {
+	addr, stop := runAt(t, s, "127.0.0.1:0")
+	t.Cleanup(stop)
+	return "http://" + addr
+}
+
+// runAt serves at an address until stop is called.
+func runAt(t *testing.T, s *dashboard.Server, address string) (addr string, stop func()) {
+	t.Helper()
+	var l net.Listener
+	within(t, waitFor, "the address is free", func() (ok bool) {
+		var err error
+		l, err = net.Listen("tcp", address)
+		return err == nil
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		s.Run(ctx)
 		close(ended)
 	}()
-	h := httptest.NewServer(s.Handler())
-	t.Cleanup(func() {
+	h := httptest.NewUnstartedServer(s.Handler())
+	h.Listener.Close()
+	h.Listener = l
+	h.Start()
+	return l.Addr().String(), func() {
 		cancel()
 		<-ended
+		h.CloseClientConnections()
 		h.Close()
-	})
-	return h.URL
+	}
 }
 
 // reconciled notes that a generation was found equal for windows.

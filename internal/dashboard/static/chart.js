@@ -222,7 +222,7 @@ export class Chart {
       const swatch = h('i', { class: 'swatch' });
       swatch.style.background = lineColor(k);
       return h('li', {}, swatch, l.name ? h('span', { class: 'name' }, l.name) : null,
-        h('b', {}, there ? number(l.values[i]) : 'no row'), there && this.unit ? h('span', { class: 'unit' }, this.unit) : null,
+        h('b', {}, there ? number(l.values[i]) : 'no row'), there && this.unit ? [' ', h('span', { class: 'unit' }, this.unit)] : null,
         there ? state(l.states[i]) : null, there && l.revisions[i] > 1 ? h('span', { class: 'dim' }, 'rev\u00a0' + l.revisions[i]) : null);
     }));
   }

@@ -46,7 +46,7 @@ export class Editor {
     };
     const radio = (name, list, at, act) => list.map(([v, text, hint]) => h('label', { class: 'choice' }, h('input', { type: 'radio', name, value: v, checked: String(v) === String(at), onchange: act }), h('span', {}, text, hint ? h('small', {}, hint) : null)));
     const select = (name, list, at, act) => h('select', { name, onchange: act }, list.map(([v, text]) => h('option', { value: v, selected: v === at }, text)));
-    const checks = (name, list, on) => list.map((c) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name, value: c.name, checked: on.includes(c.name) }), c.name, c.unit ? h('span', { class: 'unit' }, c.unit) : null));
+    const checks = (name, list, on) => list.map((c) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name, value: c.name, checked: on.includes(c.name) }), c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null));
 
     group('Kind', h('div', { class: 'choices' }, radio('kind', KINDS, s.kind, again)));
     const sources = this.page.board.sources;
@@ -118,7 +118,9 @@ export class Editor {
     if (text('last')) s.last = text('last');
     if (text('limit')) s.limit = Number(text('limit'));
     if (text('generation')) s.generation = text('generation');
-    if (Number(text('width')) && Number(text('width')) !== defaultWidth(s.kind)) s.width = Number(text('width'));
+    // A width that nobody chose is that of the kind.
+    const width = Number(text('width'));
+    if (width && width !== defaultWidth(s.kind) && (was.width || width !== defaultWidth(was.kind))) s.width = width;
     if (text('title')) s.title = text('title');
     this.spec = s;
   }

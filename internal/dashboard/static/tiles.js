@@ -79,7 +79,7 @@ export class Tile {
     const text = number(n.value, true);
     const was = this.shown;
     this.shown = text;
-    const value = h('p', { class: 'big' + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, text), d.unit ? h('span', { class: 'unit' }, d.unit) : null);
+    const value = h('p', { class: 'big' + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, text), d.unit ? [' ', h('span', { class: 'unit' }, d.unit)] : null);
     const when = n.timed ? span(n.from, n.to) + (n.windows > 1 ? ', ' + counted(n.windows) + ' windows' : '') : '';
     this.replace(value, h('p', { class: 'when' }, when, n.revision > 1 ? h('span', { class: 'dim' }, ' \u00b7 rev\u00a0' + n.revision) : null),
       n.spark && n.spark.length > 2 ? spark(n.spark, n.states) : '');
@@ -119,7 +119,7 @@ export class Tile {
       head: span(start, s.end[i]), idle: s.idle[i] === '1', gen: s.gen[i],
       cells: s.lines.map((l) => ({ v: l.values[i], state: l.states[i], rev: l.revisions[i] })),
     })).reverse();
-    const head = h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? h('span', { class: 'unit' }, c.unit) : null)), h('th', { scope: 'col' }, 'generation'));
+    const head = h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null)), h('th', { scope: 'col' }, 'generation'));
     const body = rows.map((r) => h('tr', {}, h('th', { scope: 'row' }, r.head, r.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null),
       r.cells.map((c) => h('td', { class: 'num' }, c.state === ' ' ? h('span', { class: 'dim' }, 'no row') : [number(c.v), ' ', state(c.state)])), h('td', {}, r.gen)));
     this.scroll(h('thead', {}, head), h('tbody', {}, body));
@@ -133,7 +133,7 @@ export class Tile {
       const fill = h('i', { class: 'fill ' + (STATES[b.state] || STATES.p).icon + (values[i] < 0 ? ' minus' : '') });
       fill.style.width = (Math.abs(values[i]) / hi) * 100 + '%';
       return h('li', {}, h('span', { class: 'name', title: b.name }, b.name), h('span', { class: 'track', 'aria-hidden': 'true' }, fill),
-        h('span', { class: 'val' }, h('b', {}, number(b.value)), d.unit ? h('span', { class: 'unit' }, d.unit) : null),
+        h('span', { class: 'val' }, h('b', {}, number(b.value)), d.unit ? [' ', h('span', { class: 'unit' }, d.unit)] : null),
         state(b.state), b.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null);
     }));
     this.replace(list);
@@ -144,7 +144,7 @@ export class Tile {
     // The state stands behind the columns that say what the row is, where narrow screens show it.
     let lead = t.columns.findIndex((c) => c.role !== 'key' && c.role !== 'start' && c.role !== 'end');
     if (lead < 0) lead = t.columns.length;
-    const title = (c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? h('span', { class: 'unit' }, c.unit) : null);
+    const title = (c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null);
     const head = h('tr', {}, t.columns.slice(0, lead).map(title), h('th', { scope: 'col' }, 'state'), t.columns.slice(lead).map(title),
       h('th', { scope: 'col', class: 'num' }, 'rev'), h('th', { scope: 'col' }, 'generation'));
     const keys = t.columns.map((c, i) => (c.role === 'key' || c.role === 'start' ? i : -1)).filter((i) => i >= 0);

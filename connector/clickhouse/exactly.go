@@ -97,16 +97,22 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 	if len(cs) == 0 {
 		return nil
 	}
+	return c.CommitProgress(ctx, id, cs, nil)
+}
+
+// CommitProgress implements connector.ProgressCommitter. Progress is noted behind the blocks that it tells of,
+// and before the checkpoint is noted to be in.
+func (c *committer) CommitProgress(ctx context.Context, id connector.CommitID, cs []connector.Committable, p *connector.Progress) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.commit(ctx, id, cs); err != nil {
+	if err := c.commit(ctx, id, cs, p); err != nil {
 		c.insert.close()
 		return fmt.Errorf("commit to table '%s' of ClickHouse: %w", c.s.cfg.Options.Get("table-name"), err)
 	}
 	return nil
 }
 
-func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []connector.Committable) error {
+func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []connector.Committable, p *connector.Progress) error {
 	t, err := c.s.described(ctx)
 	if err != nil {
 		return err
@@ -142,7 +148,35 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 			return err
 		}
 	}
+	if p != nil {
+		if err := c.tell(ctx, t, p); err != nil {
+			return err
+		}
+	}
+	if len(cs) == 0 {
+		return nil // to say so again costs less than to note it each time
+	}
 	return c.note(ctx, id.Lineage, mark{id.Checkpoint, allBlocks})
+}
+
+// tell notes the progress of a table of results, where that has the companion for it.
+func (c *committer) tell(ctx context.Context, t *table, p *connector.Progress) error {
+	if c.s.cfg.Table.Results == nil {
+		return nil
+	}
+	sql, err := progressInsert(t.database, t.name, p)
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	err = c.insist(ctx, func() error {
+		_, err := c.insert.query(ctx, sql)
+		return hinted(err)
+	})
+	if err != nil {
+		return fmt.Errorf("note progress: %w", err)
+	}
+	killpoint.Pass("commit/clickhouse-progress")
+	return nil
 }
 
 // mostPartitions is how many partitions an insert may touch, as servers have it by default.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -457,7 +458,7 @@ func (m *Memory) Progress(_ context.Context, generation string, n int) ([]connec
 
 // Missed implements Store.
 func (m *Memory) Missed(ctx context.Context, generation string, after int64) ([]connector.MissedWindow, error) {
-	rows, err := m.Progress(ctx, generation, len(m.progress))
+	rows, err := m.Progress(ctx, generation, math.MaxInt)
 	rows = slices.DeleteFunc(rows, func(p connector.Progress) bool { return p.At <= after || p.Generation != generation })
 	return MergeMissed(rows), err
 }
@@ -629,6 +630,7 @@ func (m *Memory) Drop(_ context.Context, generation string) error {
 		return ErrShown
 	}
 	m.rows = slices.DeleteFunc(m.rows, func(r memoryRow) bool { return r.generation == generation })
+	m.progress = slices.DeleteFunc(m.progress, func(p connector.Progress) bool { return p.Generation == generation })
 	return nil
 }
 

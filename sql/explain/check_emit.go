@@ -65,31 +65,28 @@ func (c *checker) set(t *catalog.Table, pos expr.Pos) {
 	}
 }
 
-// filled finds columns with metadata of results or of late rows.
+// filled finds columns with metadata of results or of late rows: one finding a table.
 func (c *checker) filled(t *catalog.Table, pos expr.Pos) {
 	var keys []string
 	results := false
 	for i, col := range t.Columns {
-		if t.Filled(i) {
-			keys = append(keys, col.Key)
-			results = results || col.Key == plan.ResultColumns[plan.ResultRevision].Name
-		}
-	}
-	option, effect := catalog.OptionLate, "without it, the column is missing there"
-	if results {
-		option, effect = catalog.OptionResults, "without it, the rows there are the newest results, without their history"
-	}
-	portable := fmt.Sprintf("leave out the column, and SET 'tidemark.table.%s.%s' = '%s'", t.Name(), option, strings.Join(keys, ","))
-	for i, col := range t.Columns {
 		if !t.Filled(i) {
 			continue
 		}
-		at := pos
-		if t.Def != nil && t.Def.Schema != nil && i < len(t.Def.Schema.Columns) {
-			if s := t.Def.Schema.Columns[i].Span; !s.IsZero() {
-				at = expr.Pos{Start: s.Start, End: s.End}
-			}
+		if def := t.Def; keys == nil && def != nil && def.Schema != nil && i < len(def.Schema.Columns) && !def.Schema.Columns[i].Span.IsZero() {
+			at := def.Schema.Columns[i].Span
+			pos = expr.Pos{Start: at.Start, End: at.End}
 		}
-		c.add(at, fmt.Sprintf("metadata '%s' of table `%s`", col.Key, t.Name()), "Flink refuses the unknown metadata; "+effect, portable)
+		keys = append(keys, col.Key)
+		results = results || col.Key == plan.ResultColumns[plan.ResultRevision].Name
 	}
+	if keys == nil {
+		return
+	}
+	option, effect := catalog.OptionLate, "without it, these columns are missing there"
+	if results {
+		option, effect = catalog.OptionResults, "without it, the rows there are the newest results, without their history"
+	}
+	c.add(pos, fmt.Sprintf("metadata '%s' of table `%s`", strings.Join(keys, "', '"), t.Name()), "Flink refuses the unknown metadata; "+effect,
+		fmt.Sprintf("leave out the columns, and SET 'tidemark.table.%s.%s' = '%s'", t.Name(), option, strings.Join(keys, ",")))
 }

@@ -174,7 +174,10 @@ func (p *porter) dropHints(s *ast.Select) {
 	} else if end < len(p.text) && p.text[end] == ' ' {
 		end++
 	}
-	if open > 0 && !strings.ContainsRune(" \t\r\n", rune(p.text[open-1])) {
+	if text == "" && open > 0 && p.text[open-1] == ' ' && end < len(p.text) && p.text[end] == '\n' {
+		open-- // no blank at the end of a line
+	}
+	if open > 0 && !strings.ContainsRune(" \t\r\n", rune(p.text[open-1])) && (text != "" || end < len(p.text) && p.text[end] != '\n') {
 		text = " " + text // the comment parted two words
 	}
 	p.edits = append(p.edits, edit{open, end, text})

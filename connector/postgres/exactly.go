@@ -74,10 +74,15 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 	if len(cs) == 0 {
 		return nil
 	}
+	return c.CommitProgress(ctx, id, cs, nil)
+}
+
+// CommitProgress implements connector.ProgressCommitter.
+func (c *committer) CommitProgress(ctx context.Context, id connector.CommitID, cs []connector.Committable, progress *connector.Progress) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.s.patience()
-	t := transaction{c: c, id: id, cs: cs}
+	t := transaction{c: c, id: id, cs: cs, progress: progress}
 	fresh := false
 	for {
 		err := t.try(ctx)
@@ -102,12 +107,13 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 
 // transaction is one commit, which may take several tries.
 type transaction struct {
-	c       *committer
-	id      connector.CommitID
-	cs      []connector.Committable
-	careful bool // rows were refused: find out which
-	row     int  // rows of this try so far
-	buf     rows
+	c        *committer
+	id       connector.CommitID
+	cs       []connector.Committable
+	progress *connector.Progress // of a table of results; nil: none
+	careful  bool                // rows were refused: find out which
+	row      int                 // rows of this try so far
+	buf      rows
 	refusals
 }
 
@@ -150,6 +156,9 @@ func (t *transaction) try(ctx context.Context) error {
 		}
 	}
 	if err := t.tell(c.s.cfg.Bad); err != nil {
+		return err
+	}
+	if err := c.tell(ctx, table, t.progress); err != nil {
 		return err
 	}
 	_, err = c.query(ctx, "UPDATE "+c.progress+" SET checkpoint = $4::text::bigint, committed_at = clock_timestamp() WHERE job = $1 AND sink = $2 AND lineage = $3",

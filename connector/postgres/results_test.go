@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/connectortest"
+	"github.com/tidemark-stream/tidemark/connector/results/resultstest"
+	"github.com/tidemark-stream/tidemark/format"
+	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/types"
+)
+
+// resultTable is the suite's table in the rig's schema, and how its sink is made.
+func (r *rig) resultTable() connector.SinkConfig {
+	t := resultstest.Table("board", "postgres", map[string]string{"connector": "postgres", "url": r.url, "table-name": r.schema + ".board",
+		"sink.delivery-guarantee": "exactly-once"})
+	f := connector.Lookup("postgres")
+	return connector.SinkConfig{Table: t, Options: option.Of(t.Options, f.Options, connector.CommonOptions), Schema: t.Schema(), Mode: types.InsertOnly,
+		Segments: &connectortest.Segments{}, Job: "job", Node: "board", Bad: func(b format.BadRecord) error {
+			return fmt.Errorf("refused: %s: %w", b.Bytes, b.Err)
+		}}
+}
+
+// TestResults runs the suite of stores; rows go in as the sink commits them.
+func TestResults(t *testing.T) {
+	resultstest.Run(t, func(t testing.TB) resultstest.Target {
+		r := live(t)
+		cfg := r.resultTable()
+		st, err := newStore(cfg.Table, cfg.Options)
+		must(t, err)
+		return resultstest.Target{Store: st, Conflicts: true, Write: r.commitResults(cfg)}
+	})
+}
+
+// commitResults writes revisions through a sink of its own each time, as a process after a crash would.
+func (r *rig) commitResults(cfg connector.SinkConfig) func(testing.TB, [][]types.Value, *connector.Progress) {
+	return func(t testing.TB, values [][]types.Value, p *connector.Progress) {
+		t.Helper()
+		s, err := newSink(cfg)
+		must(t, err)
+		w, err := s.NewWriter(t.Context(), 0, 1)
+		must(t, err)
+		defer w.Close()
+		var changes []row
+		for _, v := range values {
+			changes = append(changes, put(v...))
+		}
+		var cs []connector.Committable
+		if len(changes) > 0 {
+			must(t, w.Write(t.Context(), batch(cfg.Table.Columns, changes...)))
+			cs, err = w.Prepare(t.Context())
+			must(t, err)
+		}
+		c, err := s.NewCommitter(t.Context())
+		must(t, err)
+		defer c.Close()
+		must(t, c.(connector.ProgressCommitter).CommitProgress(t.Context(), id(p.Lineage, p.Checkpoint), cs, p))
+	}
+}
+
+// TestResultsLint has views that add up versions, and such that do not.
+func TestResultsLint(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable()
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()), st.Ensure(t.Context()), lintResults(t.Context(), cfg.Table, cfg.Options))
+	r.exec("CREATE VIEW good AS SELECT origin, sum(flights) AS n FROM board_latest GROUP BY origin; CREATE VIEW plain AS SELECT origin FROM board")
+	if got, err := st.Lint(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("found %q, %v", got, err)
+	}
+	r.exec("CREATE VIEW wrong AS SELECT origin, sum(flights) AS n FROM board GROUP BY origin")
+	if got, err := st.Lint(t.Context()); err != nil || len(got) != 1 {
+		t.Errorf("found %q, %v", got, err)
+	}
+	must(t, lintResults(t.Context(), cfg.Table, cfg.Options))
+	r.exec("CREATE MATERIALIZED VIEW stale AS SELECT origin, count(*) AS n FROM board GROUP BY origin")
+	if err := lintResults(t.Context(), cfg.Table, cfg.Options); err == nil {
+		t.Error("a materialized view that adds up versions was taken")
+	}
+}
+
+// TestResultsStatements shows what is created.
+func TestResultsStatements(t *testing.T) {
+	tab := resultstest.Table("board", "postgres", map[string]string{"connector": "postgres", "url": "postgres://h/shop", "table-name": "public.board"})
+	f := connector.Lookup("postgres")
+	st, err := newStore(tab, option.Of(tab.Options, f.Options, connector.CommonOptions))
+	must(t, err)
+	var all string
+	for _, s := range st.Statements() {
+		all += s.SQL + ";\n"
+	}
+	file := "testdata/results.sql"
+	if os.Getenv("UPDATE") != "" {
+		must(t, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(all), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if string(want) != all {
+		t.Errorf("%s is now (UPDATE=1 writes it):\n%s", file, all)
+	}
+}

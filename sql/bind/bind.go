@@ -28,8 +28,6 @@ type Binder struct {
 	columnPos map[*expr.Column]sqlerr.Span
 	// unchecked leaves the options of tables alone, as for a view's definition, which runs nothing.
 	unchecked bool
-	// emits are the hints EMIT that were met.
-	emits []*logical.EmitHint
 	// ttl is the hint STATE_TTL of the select block whose FROM is being bound; nil without one.
 	ttl *stateTTL
 	// views are the names of the views being expanded, outermost first.
@@ -71,7 +69,7 @@ func (b *Binder) Select(st *ast.QueryStmt) (*logical.Sink, error) {
 	for i := range columns {
 		columns[i] = i
 	}
-	return &logical.Sink{Input: rel.node, Columns: columns, Emits: b.emits, Pos: pos(st.Span)}, nil
+	return &logical.Sink{Input: rel.node, Columns: columns, Pos: pos(st.Span)}, nil
 }
 
 // pos is a span as expressions carry it.

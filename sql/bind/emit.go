@@ -173,12 +173,13 @@ func (b *Binder) lateSink(e *logical.Emit, name string, at sqlerr.Span) error {
 	return nil
 }
 
-// withEmit returns n, the tree of a query, with what e says noted at its aggregations. What was said within
-// the query before is stronger.
-func (b *Binder) withEmit(n logical.Node, e *logical.Emit) logical.Node {
+// withEmit returns n, the tree of a query, with what e says noted at its aggregations, and how many there are. What was
+// said within the query before is stronger.
+func (b *Binder) withEmit(n logical.Node, e *logical.Emit) (logical.Node, int) {
 	if e == nil {
-		return n
+		return n, 0
 	}
+	found := 0
 	done := map[logical.Node]logical.Node{}
 	var walk func(n logical.Node) logical.Node
 	walk = func(n logical.Node) logical.Node {
@@ -212,6 +213,7 @@ func (b *Binder) withEmit(n logical.Node, e *logical.Emit) logical.Node {
 			c := *n
 			c.Input, out = walk(n.Input), &c
 			c.Emit = n.Emit.Over(e)
+			found++
 			if c.Late == nil && c.Emit.LateSink != nil && !b.cfg.BatchMode() {
 				b.late(&c)
 			}
@@ -219,7 +221,7 @@ func (b *Binder) withEmit(n logical.Node, e *logical.Emit) logical.Node {
 		done[n] = out
 		return out
 	}
-	return walk(n)
+	return walk(n), found
 }
 
 // late notes how the rows that a is given go into the table of a.Emit. Columns of the table are found by

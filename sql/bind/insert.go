@@ -50,8 +50,7 @@ func (b *Binder) Insert(st *ast.Insert) (*logical.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	rel.node = b.withEmit(rel.node, emit)
-	sink.Emits = b.emits
+	rel.node, _ = b.withEmit(rel.node, emit)
 	if err := b.sinkInput(sink, rel, columns, static, st); err != nil {
 		return nil, err
 	}

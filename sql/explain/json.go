@@ -34,6 +34,7 @@ type jsonEdge struct {
 	ShipStrategy string   `json:"ship_strategy"`
 	Keys         []string `json:"keys,omitempty"`
 	Ordered      bool     `json:"ordered,omitempty"`
+	Late         bool     `json:"late,omitempty"` // the rows too late for the predecessor
 }
 
 // JSON prints a plan in the form of EXPLAIN JSON_EXECUTION_PLAN.
@@ -59,7 +60,7 @@ func JSON(p *plan.Plan) string {
 			for _, k := range e.Keys {
 				keys = append(keys, p.Nodes[e.From].Schema.Fields[k].Name)
 			}
-			j.Predecessors = append(j.Predecessors, jsonEdge{e.From, strings.ToUpper(e.Dist.String()), keys, e.Ordered})
+			j.Predecessors = append(j.Predecessors, jsonEdge{e.From, strings.ToUpper(e.Dist.String()), keys, e.Ordered, e.Late})
 		}
 		out.Nodes = append(out.Nodes, j)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/sql/physical"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -201,7 +202,7 @@ func operator(p *plan.Plan, n *plan.Node, in types.Schema) []detail {
 	case *plan.Limit:
 		return []detail{{"limit", ordering(nil, o.Offset, o.Limit, in)}}
 	case *plan.Sink:
-		return sinkDetails(n, o)
+		return sinkDetails(p, n, o)
 	}
 	return nil
 }
@@ -318,7 +319,7 @@ func expand(o *plan.Expand, in types.Schema) []detail {
 	return d
 }
 
-func sinkDetails(n *plan.Node, o *plan.Sink) []detail {
+func sinkDetails(p *plan.Plan, n *plan.Node, o *plan.Sink) []detail {
 	var d []detail
 	if !o.Collect {
 		d = append(d, detail{"table", o.Table.Name + " (" + connectorName(o.Table.Options) + ")"})
@@ -336,6 +337,13 @@ func sinkDetails(n *plan.Node, o *plan.Sink) []detail {
 	}
 	if o.Guarantee != "" {
 		d = append(d, detail{"guarantee", o.Guarantee})
+	}
+	if o.Table != nil && o.Table.Results != nil {
+		for _, w := range physical.Warnings(p) {
+			if w, ok := strings.CutPrefix(w, "table "+o.Table.Name+": "); ok {
+				d = append(d, detail{"warning", w})
+			}
+		}
 	}
 	return d
 }

@@ -133,9 +133,7 @@ type Sink struct {
 	Hints           map[string]string
 	Overwrite       bool
 	StaticPartition map[string]string
-	// Hints EMIT of the statement, each of which must hold for some aggregation.
-	Emits []*EmitHint
-	Pos   expr.Pos // of the table's name
+	Pos             expr.Pos // of the table's name
 }
 
 // Schema implements Node.

@@ -78,13 +78,20 @@ func emitMode(op *plan.WindowAgg) types.ChangelogMode {
 	return types.InsertOnly
 }
 
-// heedEmits refuses a hint EMIT that held for nothing.
-func (b *builder) heedEmits(s *logical.Sink) {
-	for _, h := range s.Emits {
-		if !b.heeded[h] && !b.batch {
-			b.fail(h.Pos, "the hint EMIT is about window aggregations, and the query that it stands in has none").
-				WithHint("group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or take the hint out")
-			return
+// heedEmits refuses a hint EMIT that held for no window.
+func (b *builder) heedEmits(n logical.Node) {
+	if b.batch {
+		return
+	}
+	if a, ok := n.(*logical.Aggregate); ok && a.Emit != nil {
+		for _, h := range a.Emit.Hints {
+			if !b.heeded[h] {
+				b.fail(h.Pos, "the hint EMIT is about window aggregations, and the query that it stands in has none").
+					WithHint("group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or take the hint out")
+			}
 		}
+	}
+	for _, in := range n.Inputs() {
+		b.heedEmits(in)
 	}
 }

@@ -33,7 +33,7 @@ func Plan(sinks []*logical.Sink, cfg *catalog.Config) (*plan.Plan, error) {
 	}
 	for i, s := range sinks {
 		b.sink(s, roots[i])
-		b.heedEmits(s)
+		b.heedEmits(s.Input)
 		if b.err != nil {
 			return nil, b.err
 		}

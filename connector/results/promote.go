@@ -149,8 +149,8 @@ func move(ctx context.Context, s Store, kind string, m Move) (Pointer, error) {
 	return m.After, nil
 }
 
-// Wait waits until all windows of a generation ("": that of the job) that end by until, in their local time,
-// are written. It looks every so often, and tells of each newer progress.
+// Wait waits until all windows of a generation ("": that of the job) are written that are over at the
+// watermark until (Times.Watermark). It looks every so often, and tells of each newer progress.
 func Wait(ctx context.Context, s Store, generation string, until int64, every time.Duration, tell func(connector.Progress)) error {
 	if generation == "" {
 		p, err := s.Pointer(ctx)

@@ -61,6 +61,16 @@ func (t Times) Local(watermark int64) int64 {
 	return watermark + int64(offset)*1000
 }
 
+// Watermark is the watermark at which windows that end at a local time are over; the other way round of
+// Local. A time that clocks skip is the instant at which they do.
+func (t Times) Watermark(local int64) int64 {
+	if t.Zone == nil || local == vec.MinTime || local == vec.MaxTime {
+		return local
+	}
+	at := time.UnixMilli(local).UTC()
+	return time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), t.Zone).UnixMilli()
+}
+
 // Over reports whether a window that ends at end is over at a watermark.
 func (t Times) Over(end, watermark int64) bool { return t.Local(watermark) >= end-1 }
 
@@ -244,7 +254,15 @@ func LoadJudge(ctx context.Context, s Store, r *connector.Results, from, to int6
 }
 
 // TimesOf are those of a table.
-func TimesOf(r *connector.Results) Times { return Times{LatenessMs: r.LatenessMs} }
+func TimesOf(r *connector.Results) Times {
+	t := Times{LatenessMs: r.LatenessMs}
+	if r.Zone != "" {
+		if zone, err := time.LoadLocation(r.Zone); err == nil { // the planner has looked it up
+			t.Zone = zone
+		}
+	}
+	return t
+}
 
 // backfilled says when the newest backfill of each generation began.
 func backfilled(ctx context.Context, s Store) (map[string]int64, error) {

@@ -103,7 +103,7 @@ func TestUnknownTable(t *testing.T) {
 	b.sees(`[data-id="t1"] .badges`, "unsealed")
 	b.sees(`[data-id="t1"] .trust`, "in memory 90 of at most 5,000 keys")
 	b.sees(`[data-id="t4"] thead`, "energy kWh")
-	b.shoot(filepath.Join(images(t), "dashboard-memory.png"))
+	b.shoot(filepath.Join(t.TempDir(), "memory.png"))
 	// A correction, and the end.
 	l.Add(batch(table, []types.Value{"north", int64(1), types.TS(wm(29), 0), types.TS(wm(30), 0), types.I128(10_000), 9.9, "mended", int64(2)}))
 	l.Note(connector.Progress{Lineage: "l", Checkpoint: 1, Generation: "live", Watermark: vec.MaxTime, Splits: 1, SplitsDone: 1, At: wm(30)})

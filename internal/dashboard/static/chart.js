@@ -53,14 +53,28 @@ export class Chart {
     this.read();
   }
 
-  // data is a solid and a dashed series a line: the dashed one begins at the last solid point.
+  // data is a solid and a dashed series a line: the dashed one begins at the last solid point. Where windows
+  // are missing, a point without values breaks the lines: nothing is drawn that is not there.
   data() {
-    const out = [this.d.start];
-    for (const l of this.d.lines) {
+    const { start, end, lines } = this.d;
+    this.place = []; // the window of each point, that before it where there is none
+    const xs = [];
+    start.forEach((t, i) => {
+      xs.push(t);
+      this.place.push(i);
+      if (i + 1 < start.length && start[i + 1] > end[i]) {
+        xs.push(end[i]);
+        this.place.push(i);
+      }
+    });
+    const real = (k) => k === 0 || this.place[k] !== this.place[k - 1];
+    const spread = (v) => xs.map((_, k) => (real(k) ? v[this.place[k]] : null));
+    const out = [xs];
+    for (const l of lines) {
       const v = l.values.map(toNumber);
       const p = (i) => l.states[i] === 'p';
-      out.push(v.map((x, i) => (p(i) ? null : x)));
-      out.push(v.map((x, i) => (p(i) || p(i + 1) || p(i - 1) ? x : null)));
+      out.push(spread(v.map((x, i) => (p(i) ? null : x))));
+      out.push(spread(v.map((x, i) => (p(i) || p(i + 1) || p(i - 1) ? x : null))));
     }
     return out;
   }
@@ -74,7 +88,7 @@ export class Chart {
     this.d.lines.forEach((l, i) => {
       const stroke = lineColor(i);
       const common = { stroke, width: 1.75, spanGaps: false, points: { show: false } };
-      series.push({ ...common, spanGaps: true }, { ...common, dash: [4, 4] });
+      series.push(common, { ...common, dash: [4, 4] });
     });
     const label = lines > 1 && lines <= 5 && this.plotBox.clientWidth > 420;
     const longest = label ? Math.max(...this.d.lines.map((l) => l.name.length)) : 0;
@@ -97,7 +111,7 @@ export class Chart {
         draw: [(u) => this.drawMarks(u, label)],
         setCursor: [(u) => {
           if (this.moving) return;
-          this.at = u.cursor.left >= 0 ? u.cursor.idx : null;
+          this.at = u.cursor.left >= 0 && u.cursor.idx !== null ? this.place[u.cursor.idx] : null;
           this.read();
         }],
       },
@@ -153,7 +167,8 @@ export class Chart {
         const y = u.valToPos(n, 'y', true);
         last = y;
         const s = l.states[k];
-        if (s === 'f' && dense) return;
+        const alone = (j) => l.states[j] === undefined || l.states[j] === ' ' || this.d.start[Math.max(j, k)] > this.d.end[Math.min(j, k)];
+        if (s === 'f' && dense && !(alone(k - 1) && alone(k + 1))) return;
         c.beginPath();
         if (s === 'b') {
           const r = 5 * px;

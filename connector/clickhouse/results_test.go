@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/connectortest"
+	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/connector/results/resultstest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // resultTable is the suite's table in the rig's database, and how its sink is made.
@@ -123,5 +128,104 @@ func golden(t *testing.T, file, text string) {
 	must(t, err)
 	if string(want) != text {
 		t.Errorf("%s is now (UPDATE=1 writes it):\n%s", file, text)
+	}
+}
+
+// TestResultsViews reads the views that anybody may read, while generations are promoted and parts merged.
+func TestResultsViews(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable(false)
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	fill := func(generation string, revision, flights int) {
+		for h := range 24 {
+			r.exec(fmt.Sprintf(`INSERT INTO DB.board (origin, window_start, window_end, flights, delay, revision, generation, is_final, is_deleted, emit_reason)
+				SELECT ['SFO', 'JFK'][number + 1], toDateTime64('2013-01-31 12:00:00', 3, 'UTC') + INTERVAL %d HOUR, NULL, %d, 0.5, %d, '%s', true, number = 1 AND %d = 3, 'late' FROM numbers(2)`, h, flights, revision, generation, h))
+		}
+	}
+	fill("live", 1, 1)
+	fill("live", 2, 2)
+	fill("g2", 1, 5)
+	const latest = "SELECT count(), sum(flights), min(revision) FROM DB.board_latest"
+	for range 2 {
+		r.expect("the latest", latest, "47\t94\t2")
+		r.expect("totals", "SELECT cells, sum_flights, sum_delay FROM DB.board_totals ORDER BY window_start LIMIT 2 OFFSET 2", "2\t4\t1", "1\t2\t0.5")
+		r.expect("conflicts", "SELECT count() FROM DB.board_conflicts", "0")
+		// The same rows again, as after a crash that nothing remembers; a merge removes them.
+		r.exec("INSERT INTO DB.board (origin, window_start, window_end, flights, delay, revision, generation, is_final, is_deleted, emit_reason) SELECT origin, window_start, window_end, flights, delay, revision, generation, is_final, is_deleted, emit_reason FROM DB.board")
+		r.expect("the latest of rows that are there twice", latest, "47\t94\t2")
+		r.expect("conflicts of rows that are there twice", "SELECT count() FROM DB.board_conflicts", "0")
+		r.exec("OPTIMIZE TABLE DB.board FINAL")
+		r.expect("rows after the merge", "SELECT count() FROM DB.board", "144")
+	}
+	at := func(h int) int64 { return time.Date(2013, 1, 31, 12+h, 0, 0, 0, time.UTC).UnixMilli() }
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	looks := make(chan int, 2)
+	for range 2 {
+		readers.Go(func() {
+			n := 0
+			defer func() { looks <- n }()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// Windows 4 to 9 are always promoted together; all windows are always there.
+				got := r.rows("SELECT uniqExact(window_start), uniqExactIf(generation, window_start >= '2013-01-31 16:00:00' AND window_start < '2013-01-31 22:00:00'), count() FROM DB.board_latest")
+				if len(got) != 1 || got[0] != "24\t1\t47" {
+					t.Errorf("a reader sees %q", got)
+					return
+				}
+				n++
+			}
+		})
+	}
+	for i := range 10 {
+		g := []string{"g2", "live"}[i%2]
+		_, err := results.Promote(t.Context(), st, g, at(4), at(10), true)
+		must(t, err)
+		if i == 5 {
+			r.exec("OPTIMIZE TABLE DB.board FINAL", "OPTIMIZE TABLE DB.board_pointer FINAL")
+		}
+	}
+	_, err = results.Promote(t.Context(), st, "g2", at(4), at(10), true)
+	must(t, err)
+	close(stop)
+	readers.Wait()
+	if n := <-looks + <-looks; n < 4 {
+		t.Errorf("readers looked %d times only", n)
+	}
+	r.expect("promoted", latest, "47\t130\t1")
+	r.expect("by generation", "SELECT generation, count(), sum(flights) FROM DB.board_latest GROUP BY generation ORDER BY generation", "g2\t12\t60", "live\t35\t70")
+	// A window and a generation are enough to leave out what need not be read.
+	if plan := strings.Join(r.rows("EXPLAIN indexes = 1 SELECT sum(flights) FROM DB.board_latest WHERE window_start < '2013-02-01 00:00:00'"), "\n"); !strings.Contains(plan, "Partition") || !strings.Contains(plan, "toYYYYMM(window_start)") {
+		t.Errorf("partitions are not told apart:\n%s", plan)
+	}
+}
+
+// TestResultsPartitions writes windows of more months than an insert may touch.
+func TestResultsPartitions(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable(true)
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	var rows [][]types.Value
+	for m := range 150 {
+		w := time.Date(2000, time.Month(1+m), 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+		rows = append(rows, []types.Value{"SFO", w, w + 3_600_000, int64(1), int64(25), nil, nil, int64(1), "g2", nil, true, false, "on-time", nil, nil})
+	}
+	r.commitResults(cfg)(t, rows, &connector.Progress{Lineage: "l", Checkpoint: 1, Generation: "g2"})
+	r.expect("rows", "SELECT count(), uniqExact(_partition_id) FROM DB.board", "150\t150")
+	n, err := st.Prune(t.Context(), "g2", vec.MaxTime)
+	must(t, err, st.Drop(t.Context(), "g2"))
+	r.expect("rows after Drop", "SELECT count() FROM DB.board", "0")
+	if n != 0 {
+		t.Errorf("%d rows were superseded", n)
 	}
 }

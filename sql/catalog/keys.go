@@ -22,6 +22,8 @@ const (
 	KeyGeneration     = "tidemark.generation"
 	KeyBackfillFrom   = "tidemark.backfill.from"
 	KeyBackfillTo     = "tidemark.backfill.to"
+
+	KeyBackfillComplete = "tidemark.backfill.complete"
 )
 
 // Keys lists the keys of SET that have a meaning here, with type, default and documentation.
@@ -147,6 +149,8 @@ var keys = []option.Spec{
 		Doc: "whether a start that is not from the newest checkpoint writes into the generation that is there"},
 	{Name: KeyBackfillFrom, Doc: "start of the first window whose results are written, as TIMESTAMP text; nothing: all"},
 	{Name: KeyBackfillTo, Doc: "start of the first window whose results are no more written, as TIMESTAMP text"},
+	{Name: KeyBackfillComplete, Kind: option.Bool, Default: "false",
+		Doc: "whether tables of results get each window once, when the input has ended, whatever comes late"},
 	{Name: "tidemark.override.*", Doc: "NAME.OPTION: an option of the table NAME, stronger than its definition and hints"},
 	{Name: "tidemark.batch.rows", Kind: option.Int, Default: "4096", Doc: "most rows in a batch"},
 	{Name: "tidemark.seed", Kind: option.Int, Default: "0", Doc: "makes generated data and random functions repeatable; 0 means random"},

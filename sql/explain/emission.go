@@ -30,6 +30,9 @@ func emission(p *plan.Plan, n *plan.Node, o *plan.WindowAgg) []detail {
 		return append(d, detail{"on time", "when the watermark passes the window's end"}, detail{"late", "rows that come after that " + late})
 	}
 	beyond := duration(o.AllowedLatenessMs)
+	if o.FinalOnly && o.AllowedLatenessMs >= 36500*24*3600*1000 {
+		return append(d, detail{"final only", "each window once, when the input has ended: a backfill waits for all rows"})
+	}
 	if o.FinalOnly {
 		return append(d, detail{"final only", "each window once, " + beyond + " after the watermark passes its end: rows are let in until then"},
 			detail{"late", "rows that come after that " + late})

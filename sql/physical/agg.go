@@ -207,7 +207,7 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 	op := &plan.WindowAgg{Window: w, Attached: a.Attached, StartCol: a.StartCol, EndCol: a.EndCol, Keys: a.Keys,
 		Aggs: a.Aggs, Props: a.Props, ArgSchema: in.Schema, InputRetracts: !in.Mode.IsInsertOnly()}
 	out := &node{Node: plan.Node{Op: op, RowTime: -1}, pos: a.Pos}
-	out.lateness = b.emitInto(op, in, a.Emit)
+	out.lateness, out.asked = b.emitInto(op, in, a.Emit)
 	out.Mode = emitMode(op)
 	op.Late = a.Late != nil && !w.ProcTime && !b.batch
 	if op.Late && unfusedSessions(a) {

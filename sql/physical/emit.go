@@ -24,9 +24,27 @@ func emitDefaults(cfg *catalog.Config) *logical.Emit {
 	return e
 }
 
+// forEver is the lateness of a backfill, which waits for all rows: no history is longer.
+const forEver = 36500 * 24 * 3600 * 1000
+
 // emitInto sets when op, a window aggregation over in for which said was said, shows results. It returns
-// the lateness that operators after it inherit: a correction of a window is not late for them.
-func (b *builder) emitInto(op *plan.WindowAgg, in *node, said *logical.Emit) int64 {
+// the lateness that operators after it inherit, as a correction of a window is not late for them, and what it
+// is by the text.
+func (b *builder) emitInto(op *plan.WindowAgg, in *node, said *logical.Emit) (lateness, asked int64) {
+	lateness = b.emitsOf(op, in, said)
+	asked = lateness
+	if in.lateness > in.asked && !op.Window.ProcTime { // over windows that wait for all rows
+		asked = max(in.asked, value(said.Over(b.emit).LatenessMs, 0))
+	}
+	if b.complete && !b.batch && !op.Window.ProcTime {
+		op.EarlyFireMs, op.EarlyFireRows, op.LateFireMs, op.LateFireRows = -1, 0, -1, 0
+		op.FinalOnly, op.AllowedLatenessMs = true, forEver
+		lateness = forEver
+	}
+	return lateness, asked
+}
+
+func (b *builder) emitsOf(op *plan.WindowAgg, in *node, said *logical.Emit) int64 {
 	op.EarlyFireMs, op.LateFireMs = -1, -1
 	if said != nil {
 		for _, h := range said.Hints {

@@ -22,8 +22,9 @@ type node struct {
 	bounded bool
 	// time says that watermarks come with the rows.
 	time bool
-	// lateness is how long after the watermark corrections come, ms.
-	lateness int64
+	// lateness is how long after the watermark corrections come, ms. asked is the same as the text has it, where a
+	// backfill waits for all rows.
+	lateness, asked int64
 	// part is the columns that a hash exchange put the rows of this node by, nil if none did;
 	// single says that one subtask has them all.
 	part   []int
@@ -63,6 +64,8 @@ type builder struct {
 	// heeded are the hints EMIT that some aggregation goes by.
 	heeded map[*logical.EmitHint]bool
 	late   []*lateTable
+	// complete says that windows wait for all rows: a backfill of a table of results.
+	complete bool
 	// gives is what each source gives after a restart, in words.
 	gives map[*node]string
 	err   error
@@ -99,7 +102,7 @@ func (b *builder) add(n *node) *node {
 	for _, in := range n.in {
 		n.bounded = n.bounded && in.from.bounded
 		n.time = n.time || in.from.time
-		n.lateness = max(n.lateness, in.from.lateness)
+		n.lateness, n.asked = max(n.lateness, in.from.lateness), max(n.asked, in.from.asked)
 	}
 	b.nodes = append(b.nodes, n)
 	b.memo[key] = n

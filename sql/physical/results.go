@@ -27,7 +27,9 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	width := root.Schema().Len()
 	win := opt.Windows(root)
 	root, help := b.helpers(root, r, win)
+	b.complete = b.cfg.Bool(catalog.KeyBackfillComplete)
 	in := b.node(root, nil)
+	b.complete = false
 	if in == nil {
 		return
 	}
@@ -44,9 +46,9 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if len(win.End) > 0 {
 		r.WindowEnd = t.columnName(win.End[0])
 	}
-	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.lateness
+	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.asked
 	rv := &plan.Revise{Keys: key, Columns: width, Reason: help.reason, Count: help.count, Cause: help.cause, End: help.end,
-		Zone: win.Window.Zone, LatenessMs: in.lateness, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
+		Zone: win.Window.Zone, LatenessMs: in.asked, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
 	if w := windowOf(in); w != nil && w.FinalOnly {
 		rv.LatenessMs = 0 // the one row of a window comes when nothing can correct it
 	}

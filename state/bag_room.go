@@ -36,7 +36,7 @@ func (s *bagSpill) NeedsFreeze() bool {
 		return false
 	}
 	share := float64(s.held) / float64(max(b.spillable.Load(), s.held, 1))
-	return dirty > max(int64(share*float64(b.limit/dirtyShare)), 1<<16)
+	return dirty > max(int64(share*float64(b.dirtyRoom())), 1<<16)
 }
 
 // weigh tells the budget what the bag takes.

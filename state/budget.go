@@ -58,5 +58,12 @@ func (b *Budget) Limit() int64 {
 	return b.limit
 }
 
+// dirtyRoom is how many bytes of changed records, of all operators together, wait for a freeze while memory
+// is short. What is frozen at a time becomes a table of the store's, and these are merged when there are a
+// few, at the cost of all that they lie above: few and large ones cost less. A sixteenth of the budget is
+// what memory has room for; more than 16 MiB at a time, where a budget is not larger than 1 GiB, would
+// stand still for long.
+func (b *Budget) dirtyRoom() int64 { return max(b.limit/64, min(b.limit/16, 16<<20)) }
+
 // slack is what tables leave free: for what a batch adds, and for changes on their way to the store.
 func (b *Budget) slack() int64 { return b.limit / 16 }

@@ -77,12 +77,10 @@ func (s *Spill) NeedsFreeze() bool {
 	if s.stuck && !s.Pending() {
 		return dirty > 0
 	}
-	// All operators together may have dirtyShare of the budget.
+	// All operators together may have that part of the budget.
 	share := float64(held) / float64(max(s.budget.spillable.Load(), held, 1))
-	return dirty > max(int64(share*float64(s.budget.limit/dirtyShare)), 1<<16)
+	return dirty > max(int64(share*float64(s.budget.dirtyRoom())), 1<<16)
 }
-
-const dirtyShare = 64
 
 // Pending says that frozen changes have not been applied to the store yet.
 func (s *Spill) Pending() bool { return s.applied.Load() < s.epoch-1 }

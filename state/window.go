@@ -46,7 +46,7 @@ func (s *Spill) Much(dirty, held int64) bool {
 		return false
 	}
 	share := float64(held) / float64(max(b.spillable.Load(), held, 1))
-	return dirty > max(int64(share*float64(b.limit/dirtyShare)), 1<<16)
+	return dirty > max(int64(share*float64(b.dirtyRoom())), 1<<16)
 }
 
 // Entries calls f with the entries of a state in a key group whose keys begin with prefix, from the

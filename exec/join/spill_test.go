@@ -189,3 +189,29 @@ func TestSpill_HotKey(t *testing.T) {
 		w.close()
 	}
 }
+
+// BenchmarkSpill joins two streams of which every key comes once a side, in orders of their own, with a
+// budget of about an eighth of the state: most rows have to be looked for among all that came before.
+func BenchmarkSpill(b *testing.B) {
+	const rows, budget = 500_009, 32 << 20
+	for range b.N {
+		w := newSpilling(b, plan.InnerJoin, budget)
+		for at := int64(0); at < rows; at += vec.BatchRows {
+			n := int(min(rows-at, vec.BatchRows))
+			for in := range 2 {
+				step := []int64{7919, 104729}[in]
+				w.push(in, n, func(i int) (int64, int64) { return (at + int64(i)) * step % rows, at + int64(i) })
+			}
+		}
+		if w.rows != rows {
+			b.Fatalf("%d rows", w.rows)
+		}
+		m := w.store.Metrics()
+		b.ReportMetric(float64(m.Lookups)/rows/2, "lookups/row")
+		b.ReportMetric(float64(m.Hits)/rows/2, "hits/row")
+		b.ReportMetric(float64(m.WrittenBytes)/rows/2, "written/row")
+		b.ReportMetric(float64(m.DiskBytes)/(1<<20), "disk-MB")
+		w.close()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows/2, "ns/row")
+}

@@ -1,13 +1,16 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/connectortest"
+	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/connector/results/resultstest"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
@@ -104,4 +107,62 @@ func TestResultsStatements(t *testing.T) {
 	if string(want) != all {
 		t.Errorf("%s is now (UPDATE=1 writes it):\n%s", file, all)
 	}
+}
+
+// TestResultsViews reads the views that anybody may read, while generations are promoted.
+func TestResultsViews(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable()
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	fill := func(generation string, revision, flights int) {
+		r.exec(fmt.Sprintf(`INSERT INTO board (origin, window_start, window_end, flights, delay, revision, generation, is_final, is_deleted, emit_reason)
+			SELECT o, TIMESTAMP '2013-01-31 12:00:00' + h * INTERVAL '1 hour', NULL, %d, 0.5, %d, '%s', true, o = 'JFK' AND h = 3, 'late' FROM unnest(ARRAY['SFO', 'JFK']) AS o, generate_series(0, 23) AS h`,
+			flights, revision, generation))
+	}
+	fill("live", 1, 1)
+	fill("live", 2, 2)
+	fill("g2", 1, 5)
+	const latest = "SELECT count(*), sum(flights), min(revision) FROM board_latest"
+	r.expect("the latest", latest, "47 | 94 | 2")
+	r.expect("totals", "SELECT cells, sum_flights, sum_delay FROM board_totals ORDER BY window_start LIMIT 2 OFFSET 2", "2 | 4 | 1.00", "1 | 2 | 0.50")
+	r.exec("UPDATE board SET flights = 77 WHERE origin = 'SFO' AND revision = 1 AND generation = 'g2'")
+	r.expect("conflicts", "SELECT count(*), min((has->>'flights')::int), max((came->>'flights')::int) FROM board_conflicts", "24 | 5 | 77")
+	r.expect("the unit", "SELECT col_description('board'::regclass, attnum) FROM pg_attribute WHERE attrelid = 'board'::regclass AND attname = 'delay'", "unit: minutes")
+	at := func(h int) int64 { return time.Date(2013, 1, 31, 12+h, 0, 0, 0, time.UTC).UnixMilli() }
+	stop := make(chan struct{})
+	looks := make(chan int)
+	go func() {
+		n := 0
+		defer func() { looks <- n }()
+		other := &rig{t: t, schema: r.schema}
+		other.connect()
+		defer other.conn.Close(context.Background())
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			// Windows 4 to 9 are always promoted together; all windows are always there.
+			got := other.rows("SELECT count(DISTINCT window_start), count(DISTINCT generation) FILTER (WHERE window_start >= '2013-01-31 16:00:00' AND window_start < '2013-01-31 22:00:00'), count(*) FROM board_latest")
+			if len(got) != 1 || got[0] != "24 | 1 | 47" {
+				t.Errorf("a reader sees %q", got)
+				return
+			}
+			n++
+		}
+	}()
+	for i := range 21 {
+		_, err := results.Promote(t.Context(), st, []string{"g2", "live"}[i%2], at(4), at(10), true)
+		must(t, err)
+	}
+	close(stop)
+	if n := <-looks; n < 2 {
+		t.Errorf("the reader looked %d times only", n)
+	}
+	r.expect("promoted", latest, "47 | 130 | 1")
+	r.expect("by generation", "SELECT generation, count(*), sum(flights) FROM board_latest GROUP BY generation ORDER BY generation", "g2 | 12 | 60", "live | 35 | 70")
 }

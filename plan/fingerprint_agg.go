@@ -134,9 +134,7 @@ func windowAgg(o *WindowAgg, keys []int, w *Window, from *Node, in shape) made {
 	case !w.ProcTime:
 		by = append(by, in.cols[w.TimeCol])
 	}
-	if o.EarlyFireMs >= 0 || o.LateFireMs >= 0 || o.AllowedLatenessMs > 0 {
-		head += ", corrected" // what was shown is remembered
-	}
+	head += keptForResults(o)
 	if !w.ProcTime {
 		a.rows = hash("timed", in.rows, in.time)
 	}
@@ -149,6 +147,30 @@ func windowAgg(o *WindowAgg, keys []int, w *Window, from *Node, in shape) made {
 		m.out.cols = append(m.out.cols, hash("property", of, strconv.Itoa(int(p))))
 	}
 	return m
+}
+
+// keptForResults says what a window aggregation keeps besides its aggregates, for the sake of the results
+// that it shows.
+func keptForResults(o *WindowAgg) string {
+	rows := o.EarlyFireRows > 0 || o.LateFireRows > 0
+	corrected := !o.FinalOnly && (rows || o.EarlyFireMs >= 0 || o.LateFireMs >= 0 || o.AllowedLatenessMs > 0)
+	cause := slices.Contains(o.Props, WindowCause)
+	switch {
+	case !corrected && !cause && slices.Contains(o.Props, WindowCount):
+		return ", rows counted"
+	case !corrected && !cause:
+		return ""
+	case o.Window.Kind == Session && !o.Attached:
+		return ", corrected" // what was shown is remembered, and all else that may be
+	}
+	kept := ", corrected"
+	if rows && !o.FinalOnly {
+		kept += ", rows since shown"
+	}
+	if cause {
+		kept += ", causes"
+	}
+	return kept
 }
 
 func windowTVF(o *WindowTVF, n, from *Node, in shape) made {

@@ -3,6 +3,7 @@ package window
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
@@ -35,6 +36,8 @@ type Agg struct {
 	scratch  *agg.Store
 
 	wm      int64 // the watermark, or processing time
+	lag     int64 // by how much windows are over later than their last millisecond
+	lates   *lateRows
 	minDue  int64 // tumble: the first instant at which a window is over
 	past    *past // where the operator goes on from; nil if from nothing
 	levels  levels
@@ -60,22 +63,43 @@ type Agg struct {
 // NewAgg builds the window aggregation n over rows of schema in, which emits rows of schema out:
 // keys, aggregates, properties. In the local phase out is the keys, the packed accumulators
 // (BYTES) and the end of the slice (BIGINT, local ms); the global phase reads these columns.
+//
+// Windows that show nothing before or after they are over share slices, also where that is later than
+// their end (FinalOnly); others, and those that tell what caused a result, are kept apart.
 func NewAgg(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
-	emits := n.AllowedLatenessMs > 0 || n.EarlyFireMs >= 0 || n.LateFireMs >= 0
+	emits := corrects(n) || has(n, plan.WindowCause)
 	switch {
+	case n.Phase != plan.SinglePhase && (emits || lagOf(n) > 0 || has(n, plan.WindowCount)):
+		return nil, errors.New("BUG: windows with early, late or final results, counts or causes in two phases")
 	case n.Window.Kind == plan.Session && !n.Attached && emits:
-		return nil, errors.New("session windows with table.exec.emit.* are not supported yet; " +
-			"RESET these options or use another window")
+		return newSessions(n, in, out)
 	case n.Window.Kind == plan.Session && !n.Attached:
 		return newSession(n, in, out)
 	case emits:
 		return newEmitting(n, in, out)
-	}
-	if n.Phase == plan.LocalPhase {
+	case n.Phase == plan.LocalPhase:
 		return newLocal(n, in, out)
 	}
 	return newAgg(n, in, out)
 }
+
+// corrects reports whether results are shown before their window is over, or corrected after that.
+func corrects(n *plan.WindowAgg) bool {
+	return !n.FinalOnly && (n.AllowedLatenessMs > 0 || n.EarlyFireMs >= 0 || n.LateFireMs >= 0 ||
+		n.EarlyFireRows > 0 || n.LateFireRows > 0)
+}
+
+// lagOf is by how much later than its last millisecond a window is over: where only final results are
+// wanted, it is open for late rows until then, and shown after that.
+func lagOf(n *plan.WindowAgg) int64 {
+	if n.FinalOnly && !n.Window.ProcTime {
+		return n.AllowedLatenessMs
+	}
+	return 0
+}
+
+// has reports whether n emits a property.
+func has(n *plan.WindowAgg, p plan.WindowProp) bool { return slices.Contains(n.Props, p) }
 
 func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 	o := &Agg{n: n, inS: in, next: never, minDue: never, wm: vec.MinTime}
@@ -88,7 +112,8 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 			return nil, err
 		}
 	}
-	opt := agg.Options{Retract: n.InputRetracts, Owned: o.kind != plan.Tumble}
+	o.lag = lagOf(n)
+	opt := agg.Options{Retract: n.InputRetracts, Owned: o.kind != plan.Tumble, CountRows: has(n, plan.WindowCount)}
 	if n.Phase == plan.GlobalPhase {
 		in = agg.PhaseSchema(n.Aggs, n.ArgSchema)
 	}
@@ -162,6 +187,9 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 		o.parts = o.partSet.NewRecords(o.mem, o.l.Words()+o.extra)
 	}
 	o.emitter.init(o.n, o.zone, out)
+	if o.partSet == nil { // else the local phase has told of them
+		o.lates = newLateRows(c, o.n, o.inS)
+	}
 	return nil
 }
 
@@ -175,6 +203,9 @@ func (o *Agg) Process(_ int, b *vec.Batch) error {
 		return err
 	}
 	if err := o.apply(b); err != nil {
+		return err
+	}
+	if err := o.lates.tell(b); err != nil {
 		return err
 	}
 	if b.Stamps != nil && !o.n.Window.ProcTime {
@@ -194,7 +225,7 @@ func (o *Agg) due() int64 {
 	if o.next == never {
 		return never
 	}
-	return o.zone.timer(o.next - 1)
+	return o.over(o.next)
 }
 
 // times returns the wall-clock time of each position of b, and what is NULL.
@@ -296,6 +327,11 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 			stamp = stamps[r]
 		}
 		if stamp >= cur.first {
+			if o.lates != nil {
+				if err := o.missed(b, r, cur, stamp); err != nil {
+					return err
+				}
+			}
 			if stamp >= cur.last {
 				late++
 				continue
@@ -325,6 +361,30 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 	o.drop(late, null, none)
 	return nil
 }
+
+// missed notes the windows of slice sl that row r is late for.
+func (o *Agg) missed(b *vec.Batch, r int32, sl *slice, stamp int64) error {
+	switch {
+	case o.n.Attached:
+		return o.lates.miss(b, r, sl.start, sl.end, sl.first, stamp)
+	case o.kind == plan.Tumble:
+		return o.lates.miss(b, r, o.start(sl.end), sl.end, sl.first, stamp)
+	}
+	last := o.lastEnd(sl.end)
+	for end := o.firstEnd(sl.end); end <= last; end += o.step {
+		over := o.over(end)
+		if over > stamp {
+			break
+		}
+		if err := o.lates.miss(b, r, o.start(end), end, over, stamp); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// over is the instant at which the window that ends at end is over: from then on it takes no rows.
+func (o *Agg) over(end int64) int64 { return o.zone.timer(end-1) + o.lag }
 
 // drop books the rows of one Process: those kept and those not used.
 func (o *Agg) drop(late, null, none int) {
@@ -371,14 +431,14 @@ func (o *Agg) locate(t int64, starts []int64, r int32, ghost *slice) (int, *slic
 
 // limits fills in when the first and the last window of a slice are over.
 func (o *Agg) limits(sl *slice) {
-	sl.first = o.zone.timer(sl.end - 1)
+	sl.first = o.over(sl.end)
 	sl.last = sl.first
 	switch {
 	case o.n.Window.ProcTime:
 		sl.last = never
 	case !o.n.Attached && o.kind != plan.Tumble:
-		sl.first = o.zone.timer(o.firstEnd(sl.end) - 1)
-		sl.last = o.zone.timer(o.lastEnd(sl.end) - 1)
+		sl.first = o.over(o.firstEnd(sl.end))
+		sl.last = o.over(o.lastEnd(sl.end))
 	}
 }
 
@@ -397,9 +457,10 @@ func (o *Agg) firstAfter(end, wm int64) int64 {
 	switch {
 	case wm == vec.MaxTime:
 		return never
-	case o.zone.timer(end-1) > wm:
+	case o.over(end) > wm:
 		return end
 	}
+	wm -= o.lag
 	margin := int64(0) // between local times and instants
 	if o.zone != nil {
 		margin = 2 * day

@@ -278,7 +278,7 @@ func (r *restorer) discover(at int, into func(group int, key []byte) (*agg.Store
 // seen is how far time had come for a key group, where that matters: for windows from the one that
 // ends at end on.
 func (r *restorer) seen(group int, end int64) int64 {
-	if wm := r.o.past.wms[group]; wm > r.o.wm && r.o.zone.timer(end-1) <= wm {
+	if wm := r.o.past.wms[group]; wm > r.o.wm && r.o.over(end) <= wm {
 		return wm
 	}
 	return vec.MinTime

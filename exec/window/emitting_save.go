@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
 // An Emitting saves an entry a key and window, with what was shown of it and whether it has changed
-// since; and the distinct values. The head has, besides the watermark, when results by processing
+// since; where that matters, how many rows it got and what these were; and the distinct values. The head has, besides the watermark, when results by processing
 // time are due.
 //
 // Where a subtask goes on from a watermark that some of its keys have been further than, it takes
@@ -23,10 +24,16 @@ func (o *Emitting) States() []state.Spec {
 		end = append(end, timeField("window_start"))
 	}
 	key := fieldsOf(o.inS, o.n.Keys, end...)
-	specs := []state.Spec{{Name: "windows", Version: saveVersion, Key: key, Value: []types.Field{
-		field("to_be_shown", types.BooleanType), {Name: "shown", Type: types.BytesType}, accumulators},
+	value := []types.Field{field("to_be_shown", types.BooleanType), {Name: "shown", Type: types.BytesType}}
+	if o.earlyRows > 0 || o.lateRows > 0 {
+		value = append(value, field("rows_since_shown", types.BigIntType))
+	}
+	if has(o.n, plan.WindowCause) {
+		value = append(value, field("cause", types.StringType))
+	}
+	specs := []state.Spec{{Name: "windows", Version: saveVersion, Key: key, Value: append(value, accumulators),
 		KeyParts: keyParts(end, len(key), len(key)), Parts: partsOf(o.set, o.n, o.inS)}}
-	specs[0].Parts["shown"] = o.shownParts()
+	specs[0].Parts["shown"] = o.show.parts()
 	for _, sp := range o.set.ValueSpecs(key) {
 		sp.Name, sp.KeyParts = "windows: "+sp.Name, keyParts(end, len(key), len(sp.Key))
 		specs = append(specs, sp)
@@ -74,9 +81,7 @@ func (o *Emitting) Dirty() int {
 
 // Head implements op.Stateful.
 func (o *Emitting) Head(dst []byte) ([]byte, error) {
-	le := binary.LittleEndian
-	dst = appendHead(dst, o.wm, nil, nil)
-	return le.AppendUint64(le.AppendUint64(dst, uint64(o.early)), uint64(o.late)), nil
+	return appendClocks(appendHead(dst, o.wm, nil, nil), &o.emission), nil
 }
 
 // Restore implements op.Stateful.
@@ -102,7 +107,7 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 			start = o.start(end)
 		}
 		if last == nil || last.end != end || last.start != start {
-			last = o.find(start, end, o.zone.timer(end-1))
+			last = o.find(start, end, o.over(end))
 		}
 		last.saved.note(group)
 		return last, key, nil
@@ -173,19 +178,14 @@ func (o *Emitting) discover(find func(group int, key []byte) (*opened, []byte, e
 
 // setClocks puts the times when results by processing time are due back, where some are to be shown.
 func (o *Emitting) setClocks(p *past) error {
-	early, late := int64(never), int64(never)
-	for i := p.first; i <= p.last; i++ {
-		b := p.rests[i]
-		if len(b) != 16 {
-			return errHead
-		}
-		early = min(early, int64(binary.LittleEndian.Uint64(b)))
-		late = min(late, int64(binary.LittleEndian.Uint64(b[8:])))
+	early, late, err := readClocks(p)
+	if err != nil {
+		return err
 	}
 	for _, w := range o.open {
 		switch {
 		case !w.marked:
-		case !w.fired && o.n.EarlyFireMs > 0:
+		case !w.fired && o.earlyMs > 0:
 			// The window may have been shown on time for these keys, and wait for the other clock.
 			o.early = min(early, late)
 		case w.fired:
@@ -195,9 +195,29 @@ func (o *Emitting) setClocks(p *past) error {
 	return nil
 }
 
+// appendClocks appends when results by processing time are due.
+func appendClocks(dst []byte, e *emission) []byte {
+	le := binary.LittleEndian
+	return le.AppendUint64(le.AppendUint64(dst, uint64(e.early)), uint64(e.late))
+}
+
+// readClocks returns the first times of the subtasks concerned that appendClocks appended.
+func readClocks(p *past) (early, late int64, err error) {
+	early, late = never, never
+	for i := p.first; i <= p.last; i++ {
+		b := p.rests[i]
+		if len(b) != 16 {
+			return 0, 0, errHead
+		}
+		early = min(early, int64(binary.LittleEndian.Uint64(b)))
+		late = min(late, int64(binary.LittleEndian.Uint64(b[8:])))
+	}
+	return early, late, nil
+}
+
 // emittingCodec saves the groups of a window: whether they are to be shown (BOOLEAN), the result
-// shown last (BYTES, NULL if none; the columns in the form of state.AppendValue), and the
-// accumulators (BYTES).
+// shown last (BYTES, NULL if none; see shower), where rows are counted their number since then (BIGINT),
+// where causes are told those since then (STRING, as plan.WindowCause), and the accumulators (BYTES).
 type emittingCodec struct {
 	o   *Emitting
 	w   *opened
@@ -206,7 +226,7 @@ type emittingCodec struct {
 
 // DropValue implements state.Dropper.
 func (c *emittingCodec) DropValue(rec uint32) {
-	c.o.shown.Free(state.Ref(c.w.st.R.At(rec)[c.o.l.Words()]))
+	c.o.free(c.w, rec)
 	c.one[0] = rec
 	c.w.st.Drop(c.one[:])
 }
@@ -224,6 +244,13 @@ func (c *emittingCodec) AppendValue(dst []byte, rec uint32) []byte {
 		dst = endBytes(append(beginBytes(dst), c.o.shown.Get(ref)...), begin)
 	} else {
 		dst = append(dst, 0)
+	}
+	if c.o.sinceAt > 0 {
+		dst = binary.LittleEndian.AppendUint64(append(dst, 1), words[c.o.sinceAt])
+	}
+	if c.o.causes != nil {
+		begin := len(dst) + 1
+		dst = endBytes(c.o.causes.appendText(beginBytes(dst), words[c.o.causeAt]), begin)
 	}
 	begin := len(dst) + 1
 	return endBytes(c.o.set.AppendGroup(beginBytes(dst), c.w.st, rec), begin)
@@ -243,13 +270,17 @@ func (c *emittingCodec) LoadValue(rec uint32, b []byte) error {
 	} else {
 		shown, rest, err := readBytes(b)
 		if err == nil {
-			err = c.check(shown)
+			err = c.o.show.check(shown)
 		}
 		if err != nil {
 			return err
 		}
 		c.w.st.R.At(rec)[c.o.l.Words()] = uint64(c.o.shown.Put(shown))
 		b = rest
+	}
+	b, err := c.loadSince(rec, b)
+	if err != nil {
+		return err
 	}
 	group, rest, err := readBytes(b)
 	if err == nil && len(rest) > 0 {
@@ -261,20 +292,24 @@ func (c *emittingCodec) LoadValue(rec uint32, b []byte) error {
 	return c.o.set.LoadGroup(c.w.st, rec, group)
 }
 
-// check reads over a result that was shown.
-func (c *emittingCodec) check(b []byte) error {
-	nk := len(c.o.n.Keys)
-	for _, col := range c.o.results.Cols[nk : nk+len(c.o.n.Aggs)] {
-		rest, ok := state.CheckValue(b, col.Type)
-		if !ok {
-			return errEntry
+// loadSince reads what a record has got since it was shown, where that is kept.
+func (c *emittingCodec) loadSince(rec uint32, b []byte) ([]byte, error) {
+	words := c.w.st.R.At(rec)
+	if c.o.sinceAt > 0 {
+		if len(b) < 9 || b[0] != 1 {
+			return nil, errEntry
 		}
-		b = rest
+		words[c.o.sinceAt] = binary.LittleEndian.Uint64(b[1:])
+		b = b[9:]
 	}
-	if len(b) > 0 {
-		return errEntry
+	if c.o.causes == nil {
+		return b, nil
 	}
-	return nil
+	text, rest, err := readBytes(b)
+	if err == nil {
+		err = c.o.causes.load(&words[c.o.causeAt], text)
+	}
+	return rest, err
 }
 
 var _ op.Stateful = (*Emitting)(nil)

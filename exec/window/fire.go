@@ -202,7 +202,7 @@ func (o *Agg) after(end int64) {
 // wanted reports whether the window that ends at end takes sl, which is not after it: it has fired
 // for rows of a subtask that was further.
 func (o *Agg) wanted(sl *slice, end int64) bool {
-	return sl.after == vec.MinTime || sl.after < o.zone.timer(end-1)
+	return sl.after == vec.MinTime || sl.after < o.over(end)
 }
 
 // fireSliding moves new slices into the running aggregate, emits it, and moves out the slices
@@ -481,12 +481,24 @@ func (e *emitter) rows(set *agg.Set, st *agg.Store, ids []uint32, start, end int
 		return err
 	}
 	for i, p := range e.n.Props {
-		writeProp(b.Cols[nk+len(e.n.Aggs)+i], p, start, end, e.zone, 0, len(ids))
+		v := b.Cols[nk+len(e.n.Aggs)+i]
+		switch p {
+		case plan.WindowReason:
+			for k := range ids {
+				v.SetString(k, plan.ReasonOnTime)
+			}
+		case plan.WindowCount:
+			for k, id := range ids {
+				v.I64[k] = set.RowCount(st, id)
+			}
+		default:
+			writeProp(v, p, start, end, e.zone, 0, len(ids))
+		}
 	}
 	return nil
 }
 
-// writeProp fills n values of a column with a property of a window.
+// writeProp fills n values of a column with a time of a window.
 func writeProp(v *vec.Vec, p plan.WindowProp, start, end int64, z *zone, at, n int) {
 	x := end
 	switch p {

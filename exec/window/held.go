@@ -80,13 +80,13 @@ func (o *Agg) release(at int64) error {
 	h.rows = vec.NewBatch(o.inS)
 	h.rows.Gather(b, stay)
 	b.Sel = free
-	wm := o.wm
-	o.wm = max(o.wm, at)
+	wm, lates := o.wm, o.lates
+	o.wm, o.lates = max(o.wm, at), nil // which windows they missed was told when they came
 	err := o.assign(b, free)
 	if err == nil {
 		err = o.apply(b)
 	}
-	o.wm = wm
+	o.wm, o.lates = wm, lates
 	return err
 }
 

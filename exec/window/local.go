@@ -81,6 +81,7 @@ func (o *Local) Open(c *op.Context, out op.Output) (err error) {
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.set.Bind(o.l.Words())
 	o.inTime = map[int64]*part{}
+	o.lates = newLateRows(c, o.n, o.inS)
 	return nil
 }
 
@@ -122,8 +123,16 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 				} else {
 					late++
 				}
+				if err := o.passed(b, r, hi, stamp); err != nil {
+					return err
+				}
 				rows = rows[1:]
 				continue
+			}
+		}
+		if cur.stamp != vec.MinTime {
+			if err := o.passed(b, r, hi, stamp); err != nil {
+				return err
 			}
 		}
 		n := 1
@@ -137,7 +146,18 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 	if err := o.apply(b); err != nil {
 		return err
 	}
+	if err := o.lates.tell(b); err != nil {
+		return err
+	}
 	return o.trim()
+}
+
+// passed notes the windows that row r, whose slice ends at end, is late for.
+func (o *Local) passed(b *vec.Batch, r int32, end, stamp int64) error {
+	if o.lates == nil {
+		return nil
+	}
+	return o.missed(b, r, &slice{start: end - o.width, end: end, first: o.over(end)}, stamp)
 }
 
 // alike counts the rows, at least one, that follow one another with a time from lo up to hi and a

@@ -1,8 +1,6 @@
 package window
 
 import (
-	"fmt"
-
 	"github.com/tidemark-stream/tidemark/exec/agg"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
@@ -32,20 +30,6 @@ func keyParts(prefix []types.Field, group, columns int) []state.KeyPart {
 	out = append(out, state.KeyPart{Columns: group - len(prefix), Form: state.KeyTable})
 	if columns > group {
 		out = append(out, state.KeyPart{Columns: columns - group, Form: state.KeyTable})
-	}
-	return out
-}
-
-// shownParts are the results of aggregates that were shown, a part each.
-func (o *Emitting) shownParts() []state.Part {
-	var out []state.Part
-	for k := range o.n.Aggs {
-		name := o.n.Aggs[k].Name
-		if name == "" {
-			name = fmt.Sprintf("result%d", k+1)
-		}
-		t := o.results.Cols[len(o.n.Keys)+k].Type
-		out = append(out, state.Part{Name: name, Type: t.WithoutAttr().AsNullable(), Form: state.PartPlain})
 	}
 	return out
 }

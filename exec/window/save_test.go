@@ -508,6 +508,9 @@ func restarts(t *testing.T, make func() *runs, stamps bool) int {
 // TestRestart_Cases stops every text case in the middle.
 func TestRestart_Cases(t *testing.T) {
 	for _, c := range exectest.Cases(t, "testdata/*.txt") {
+		if _, batched := c.Args["batched"]; batched {
+			continue // what results tell depends on how rows are cut into batches
+		}
 		mk := builder(t, &c)
 		o, err := mk()
 		if err != nil {

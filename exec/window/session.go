@@ -25,18 +25,20 @@ import (
 // moves on to the bucket of the end it has by then. So a row that extends a session, which most
 // do, costs nothing there.
 type Session struct {
-	n    *plan.WindowAgg
-	inS  types.Schema
-	ctx  *op.Context
-	out  op.Output
-	mem  *state.Memory
-	zone *zone
-	gap  int64
-	set  *agg.Set
-	keys *state.Table
-	st   *agg.Store
-	init []uint64
-	wm   int64
+	n     *plan.WindowAgg
+	inS   types.Schema
+	ctx   *op.Context
+	out   op.Output
+	mem   *state.Memory
+	zone  *zone
+	gap   int64
+	lag   int64 // by how much sessions are over later than their last millisecond
+	set   *agg.Set
+	keys  *state.Table
+	st    *agg.Store
+	init  []uint64
+	wm    int64
+	lates *lateRows
 	levels
 	timers  timers
 	enc     *state.Encoder
@@ -88,11 +90,11 @@ type dueSession struct {
 }
 
 func newSession(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
-	set, err := agg.New(n.Aggs, in, agg.Options{Retract: n.InputRetracts, Owned: true})
+	set, err := agg.New(n.Aggs, in, agg.Options{Retract: n.InputRetracts, Owned: true, CountRows: has(n, plan.WindowCount)})
 	if err != nil {
 		return nil, err
 	}
-	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, wm: vec.MinTime}
+	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, lag: lagOf(n), wm: vec.MinTime}
 	o.levels.start(vec.MinTime, nil)
 	o.batch = vec.NewBatch(out)
 	return o, nil
@@ -118,6 +120,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.timers = newTimers(o.gap / 64)
 	o.track()
 	o.openSpill(c.Spill)
+	o.lates = newLateRows(c, o.n, o.inS)
 	return nil
 }
 
@@ -153,6 +156,10 @@ func (o *Session) Process(_ int, b *vec.Batch) error {
 		id := o.assign(b, o.krecs[k], times[r], stamp, kept)
 		if id == 0 {
 			late++
+			t := times[r]
+			if err := o.lates.miss(b, r, t, t+o.gap, o.over(t+o.gap), stamp); err != nil {
+				return err
+			}
 			continue
 		}
 		o.rows[kept], o.recs[kept] = r, id
@@ -165,6 +172,9 @@ func (o *Session) Process(_ int, b *vec.Batch) error {
 	if late > 0 {
 		o.dropLate(late)
 		o.dropIdle()
+		if err := o.lates.tell(b); err != nil {
+			return err
+		}
 	}
 	if stamps != nil {
 		o.levels.note(b, rows, o.first())
@@ -222,7 +232,7 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 		w := o.st.R.At(id)
 		next := uint32(w[sessNext])
 		s, e := int64(w[sessStart]), int64(w[sessEnd])
-		if start <= e && end >= s && o.zone.timer(e-1) > stamp {
+		if start <= e && end >= s && o.over(e) > stamp {
 			start, end = min(start, s), max(end, e)
 			if mine == 0 {
 				mine = id
@@ -237,7 +247,7 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 	if mine != 0 {
 		return mine
 	}
-	due := o.zone.timer(end - 1)
+	due := o.over(end)
 	if due <= stamp {
 		if *head == 0 {
 			o.idle = append(o.idle, kr)
@@ -253,6 +263,9 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 	o.timers.add(due, id)
 	return id
 }
+
+// over is the instant at which a session that ends at end is over: from then on it takes no rows.
+func (o *Session) over(end int64) int64 { return o.zone.timer(end-1) + o.lag }
 
 // merge moves session from into session into, both of the key whose first session is head.
 func (o *Session) merge(b *vec.Batch, head *uint64, into, from uint32, kept int) {
@@ -379,7 +392,7 @@ func (o *Session) fire(wm int64, told *int64) error {
 			o.dead = max(0, o.dead-1) // about
 			return 0, false
 		}
-		return o.zone.timer(int64(w[sessEnd]) - 1), true
+		return o.over(int64(w[sessEnd])), true
 	})
 	if len(o.levels.list) > 0 {
 		o.sortDue()
@@ -468,8 +481,14 @@ func (o *Session) emit(due []dueSession, stamp int64) error {
 	for i, p := range o.n.Props {
 		v := b.Cols[nk+len(o.n.Aggs)+i]
 		for k, id := range o.ids {
-			w := o.st.R.At(id)
-			writeProp(v, p, int64(w[sessStart]), int64(w[sessEnd]), o.zone, k, 1)
+			switch w := o.st.R.At(id); p {
+			case plan.WindowReason:
+				v.SetString(k, plan.ReasonOnTime)
+			case plan.WindowCount:
+				v.I64[k] = o.set.RowCount(o.st, id)
+			default:
+				writeProp(v, p, int64(w[sessStart]), int64(w[sessEnd]), o.zone, k, 1)
+			}
 		}
 	}
 	o.close(o.ids)

@@ -100,7 +100,7 @@ func (o *Session) LoadValue(kr uint32, b []byte) error {
 		w[sessKey], w[sessNext] = uint64(kr), 0
 		w[sessStart], w[sessEnd] = le.Uint64(b[2:]), le.Uint64(b[11:])
 		copy(w[sessHead:], o.init)
-		o.timers.add(o.zone.timer(int64(w[sessEnd])-1), id)
+		o.timers.add(o.over(int64(w[sessEnd])), id)
 		if last == 0 {
 			o.keys.At(kr)[o.keys.Base()] = uint64(id)
 		} else {

@@ -65,7 +65,7 @@ func (o *Session) dueOf(kr uint32) int64 {
 		end = min(end, int64(w[sessEnd]))
 		id = uint32(w[sessNext])
 	}
-	return o.zone.timer(end - 1)
+	return o.over(end)
 }
 
 // Fixed implements state.Fixer: sessions name the record of their key.
@@ -134,7 +134,7 @@ func (o *Session) restoreStored(saved state.Saved) error {
 	return saved.Scan(0, func(_ int, key, value []byte) error {
 		end, err := firstEnd(value, o.set.HasValues())
 		if err == nil {
-			o.parked.add(o.zone.timer(end-1), key)
+			o.parked.add(o.over(end), key)
 		}
 		return err
 	})

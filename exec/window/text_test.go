@@ -103,7 +103,8 @@ func builder(t *testing.T, c *exectest.Case) func() (op.Operator, error) {
 	for _, s := range c.Script {
 		n.InputRetracts = n.InputRetracts || s.Kind != types.Insert
 	}
-	for arg, to := range map[string]*int64{"early": &n.EarlyFireMs, "latefire": &n.LateFireMs, "lateness": &n.AllowedLatenessMs} {
+	for arg, to := range map[string]*int64{"early": &n.EarlyFireMs, "latefire": &n.LateFireMs, "lateness": &n.AllowedLatenessMs,
+		"earlyrows": &n.EarlyFireRows, "laterows": &n.LateFireRows} {
 		if v, ok := c.Args[arg]; ok {
 			*to = num(t, v)
 		}
@@ -112,7 +113,23 @@ func builder(t *testing.T, c *exectest.Case) func() (op.Operator, error) {
 		at := c.Columns(cols)
 		n.Attached, n.StartCol, n.EndCol = true, at[0], at[1]
 	}
-	return func() (op.Operator, error) { return window.NewAgg(n, c.Schema, outSchema(c.Schema, n)) }
+	if props, ok := c.Args["props"]; ok {
+		n.Props = nil
+		for _, p := range strings.Fields(props) {
+			n.Props = append(n.Props, map[string]plan.WindowProp{"start": plan.WindowStart, "end": plan.WindowEnd,
+				"reason": plan.WindowReason, "count": plan.WindowCount, "cause": plan.WindowCause}[p])
+		}
+	}
+	_, n.FinalOnly = c.Args["final"]
+	_, n.Late = c.Args["latesink"]
+	src, pos := c.Schema.Index("src"), c.Schema.Index("pos")
+	return func() (op.Operator, error) {
+		o, err := window.NewAgg(n, c.Schema, outSchema(c.Schema, n))
+		if err != nil || !n.Late && pos < 0 {
+			return o, err
+		}
+		return newWitness(o, n.Late, src, pos), nil
+	}
 }
 
 // TestCascade aggregates the windows of a window aggregation: inner results are in time for the

@@ -36,7 +36,12 @@ func outSchema(in types.Schema, n *plan.WindowAgg) types.Schema {
 	}
 	for _, p := range n.Props {
 		t := types.TimestampType(3)
-		if n.Window.Zone != "" && p == plan.WindowTime {
+		switch {
+		case p == plan.WindowCount:
+			t = bigintType.NotNull()
+		case p == plan.WindowReason || p == plan.WindowCause:
+			t = stringType.NotNull()
+		case n.Window.Zone != "" && p == plan.WindowTime:
 			t = types.TimestampLTZType(3)
 		}
 		s.Fields = append(s.Fields, types.Field{Name: fmt.Sprint("w", p), Type: t})

@@ -73,6 +73,9 @@ func (l *life) tear(m *checkpoint.Manifest) {
 
 // spoil changes a manifest that was read and is about to be restored at another parallelism.
 func (l *life) spoil(m *checkpoint.Manifest, parallelism int) {
+	if l.w.spoils != nil {
+		l.w.spoils(m)
+	}
 	switch l.w.bug {
 	case bugWatermark:
 		for i := range m.Sources {

@@ -22,6 +22,7 @@ type table struct {
 	splits    [][]row
 	changes   bool // it has all kinds of rows, and no event time
 	remembers bool // its enumerator remembers the splits that were read to their end
+	entities  bool // its rows are versions of what k names: the one with the greatest id counts
 }
 
 // query is one INSERT of a job.
@@ -29,6 +30,10 @@ type query struct {
 	columns string // of the sink
 	sql     string // after INSERT INTO
 	key     string // of an upsert sink, "" for a sink of all changes
+	windows bool   // it has windows over event time
+	emit    []string
+	late    bool // the rows that come too late for it go to a table
+	history bool // the sink holds all revisions of the results
 }
 
 // testJob is a made-up job.
@@ -37,6 +42,7 @@ type testJob struct {
 	tables  []*table
 	queries []query
 	sets    []string
+	text    func(world string) string // instead of script; nil: none
 }
 
 // rowsMax is the greatest number of rows of a split.
@@ -48,9 +54,15 @@ func makeJob(r *rand.Rand) *testJob {
 	for range 1 + r.IntN(2) {
 		j.tables = append(j.tables, makeTable(r, j.live, false))
 	}
-	j.tables = append(j.tables, makeTable(r, j.live, true))
+	entities := r.IntN(3) == 0
+	j.tables = append(j.tables, makeTable(r, j.live, !entities))
+	j.tables[len(j.tables)-1].entities = entities
 	for range 1 + r.IntN(3) {
-		j.queries = append(j.queries, j.query(r))
+		q := j.query(r)
+		if q.windows && r.IntN(2) == 0 {
+			q.shows(r)
+		}
+		j.queries = append(j.queries, q)
 	}
 	if r.IntN(3) == 0 {
 		j.sets = append(j.sets, "SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE'")
@@ -63,6 +75,38 @@ func makeJob(r *rand.Rand) *testJob {
 // Event time: a row comes at most disorder ms after later ones, in some tables of sources that end also
 // a little more, so that it is late; in those that do not end lateness would depend on what is read when.
 const disorder = 4000
+
+// shows makes up when the windows of q show results, and what becomes of late rows.
+func (q *query) shows(r *rand.Rand) {
+	set := func(key string, value any) { q.emit = append(q.emit, fmt.Sprintf("%s' = '%v", key, value)) }
+	q.late = r.IntN(3) == 0
+	if strings.Contains(q.sql, "SESSION(") {
+		return // they show their results when they end
+	}
+	lateness := r.IntN(3) * r.IntN(8)
+	if lateness > 0 {
+		set("allowed-lateness", fmt.Sprintf("%d s", lateness))
+	}
+	if r.IntN(4) == 0 {
+		set("final-only", true)
+		return
+	}
+	switch r.IntN(3) {
+	case 0:
+		set("early-fire-rows", 1+r.IntN(5))
+	case 1:
+		set("early-fire", fmt.Sprintf("%d ms", 1+r.IntN(20)))
+	}
+	if lateness == 0 {
+		return
+	}
+	switch r.IntN(3) {
+	case 0:
+		set("late-fire-rows", 1+r.IntN(3))
+	case 1:
+		set("late-fire", fmt.Sprintf("%d ms", r.IntN(20)))
+	}
+}
 
 func makeTable(r *rand.Rand, live, changes bool) *table {
 	t := &table{changes: changes}
@@ -154,44 +198,56 @@ func (j *testJob) window(r *rand.Rand) (from string, session bool) {
 func (j *testJob) query(r *rand.Rand) query {
 	a, cs := aggs(r)
 	bounded := "window_start TIMESTAMP(3), window_end TIMESTAMP(3)"
-	switch r.IntN(13) {
+	switch r.IntN(15) {
 	case 0, 1, 2, 3:
 		from, session := j.window(r)
 		if session || r.IntN(2) == 0 {
-			return query{bounded + ", k BIGINT, " + cs, "SELECT window_start, window_end, k, " + a + " FROM " + from + where(r) +
-				" GROUP BY window_start, window_end, k", ""}
+			q := query{columns: bounded + ", k BIGINT, " + cs, sql: "SELECT window_start, window_end, k, " + a + " FROM " + from + where(r) +
+				" GROUP BY window_start, window_end, k", windows: true}
+			if r.IntN(3) == 0 {
+				q.key, q.history = "window_start, window_end, k", true
+			}
+			return q
 		}
-		return query{bounded + ", " + cs, "SELECT window_start, window_end, " + a + " FROM " + from + where(r) +
-			" GROUP BY window_start, window_end", ""}
+		return query{columns: bounded + ", " + cs, sql: "SELECT window_start, window_end, " + a + " FROM " + from + where(r) +
+			" GROUP BY window_start, window_end", windows: true}
 	case 4:
 		t, g := j.timed(r), []string{"TUMBLE(ts, INTERVAL '5' SECOND)", "HOP(ts, INTERVAL '2' SECOND, INTERVAL '6' SECOND)", "SESSION(ts, INTERVAL '3' SECOND)"}[r.IntN(3)]
-		return query{"k BIGINT, " + cs, "SELECT k, " + a + " FROM " + t + where(r) + " GROUP BY k, " + g, ""}
+		return query{columns: "k BIGINT, " + cs, sql: "SELECT k, " + a + " FROM " + t + where(r) + " GROUP BY k, " + g, windows: true}
 	case 5:
-		return query{bounded + ", k BIGINT, " + cs, "SELECT window_start, window_end, k, " + a + " FROM TABLE(TUMBLE(TABLE " + j.timed(r) +
-			", DESCRIPTOR(ts), INTERVAL '7' SECOND))" + where(r) + " GROUP BY window_start, window_end, GROUPING SETS ((k), ())", ""}
+		return query{columns: bounded + ", k BIGINT, " + cs, sql: "SELECT window_start, window_end, k, " + a + " FROM TABLE(TUMBLE(TABLE " + j.timed(r) +
+			", DESCRIPTOR(ts), INTERVAL '7' SECOND))" + where(r) + " GROUP BY window_start, window_end, GROUPING SETS ((k), ())", windows: true}
 	case 6, 7:
-		q := query{"k BIGINT, " + cs, "SELECT k, " + a + " FROM " + j.any(r) + where(r) + " GROUP BY k", ""}
+		q := query{columns: "k BIGINT, " + cs, sql: "SELECT k, " + a + " FROM " + j.any(r) + where(r) + " GROUP BY k"}
 		if r.IntN(2) == 0 {
-			q.key = "k"
+			q.key, q.history = "k", r.IntN(2) == 0
 		}
 		return q
 	case 8:
-		return query{cs, "SELECT " + a + " FROM " + j.any(r) + where(r), ""}
+		return query{columns: cs, sql: "SELECT " + a + " FROM " + j.any(r) + where(r)}
 	case 9:
-		return query{"c BIGINT, n BIGINT, m BIGINT", "SELECT c, COUNT(*), MIN(k) FROM (SELECT k, COUNT(*) AS c FROM " + j.any(r) + where(r) +
-			" GROUP BY k) GROUP BY c", ""}
+		return query{columns: "c BIGINT, n BIGINT, m BIGINT", sql: "SELECT c, COUNT(*), MIN(k) FROM (SELECT k, COUNT(*) AS c FROM " + j.any(r) + where(r) +
+			" GROUP BY k) GROUP BY c"}
 	case 10:
 		kind := []string{"JOIN", "LEFT JOIN", "FULL JOIN"}[r.IntN(3)]
-		return query{"a BIGINT, b BIGINT, k BIGINT", "SELECT a.id, b.id, a.k FROM " + j.any(r) + " a " + kind + " " + j.any(r) +
-			" b ON a.k = b.k AND a.v = b.v", ""}
+		return query{columns: "a BIGINT, b BIGINT, k BIGINT", sql: "SELECT a.id, b.id, a.k FROM " + j.any(r) + " a " + kind + " " + j.any(r) +
+			" b ON a.k = b.k AND a.v = b.v"}
 	case 11:
-		return query{"k BIGINT, v BIGINT", "SELECT DISTINCT k, v FROM " + j.any(r) + where(r), ""}
+		return query{columns: "k BIGINT, v BIGINT", sql: "SELECT DISTINCT k, v FROM " + j.any(r) + where(r)}
+	case 12:
+		return query{columns: "id BIGINT, k BIGINT, v BIGINT", sql: "SELECT id, k, v FROM " + j.timed(r) + where(r) + " ORDER BY ts"}
+	case 13:
+		return query{columns: "id BIGINT, k BIGINT, v BIGINT", sql: fmt.Sprintf("SELECT id, k, v FROM %s%s ORDER BY %s id LIMIT %d", j.any(r), where(r),
+			[]string{"", "v,", "k DESC,"}[r.IntN(3)], 1+r.IntN(30))}
 	}
-	return query{"id BIGINT, w BIGINT", "SELECT id, v * 2 FROM " + j.any(r) + where(r) + " UNION ALL SELECT id, k FROM " + j.any(r), ""}
+	return query{columns: "id BIGINT, w BIGINT", sql: "SELECT id, v * 2 FROM " + j.any(r) + where(r) + " UNION ALL SELECT id, k FROM " + j.any(r)}
 }
 
 // script is the SQL of the job. world names the world it runs in.
 func (j *testJob) script(world string) string {
+	if j.text != nil {
+		return j.text(world)
+	}
 	var b strings.Builder
 	for _, s := range j.sets {
 		b.WriteString(s + ";\n")
@@ -201,17 +257,31 @@ func (j *testJob) script(world string) string {
 		if t.changes {
 			time = ""
 		}
-		fmt.Fprintf(&b, "CREATE TABLE t%d (id BIGINT, k BIGINT, v BIGINT, ts TIMESTAMP(3)%s) WITH ('connector' = '%s', 'world' = '%s', 'table' = '%d', 'changes' = '%v');\n",
-			i, time, sourceName, world, i, t.changes)
+		version := ""
+		if t.entities {
+			time, version = ", PRIMARY KEY (k) NOT ENFORCED", ", 'upsert.version-column' = 'id'"
+		}
+		fmt.Fprintf(&b, "CREATE TABLE t%d (id BIGINT, k BIGINT, v BIGINT, ts TIMESTAMP(3)%s) WITH ('connector' = '%s', 'world' = '%s', 'table' = '%d', 'changes' = '%v'%s);\n",
+			i, time, sourceName, world, i, t.changes, version)
 	}
 	for i, q := range j.queries {
 		key := ""
 		if q.key != "" {
 			key = fmt.Sprintf(", PRIMARY KEY (%s) NOT ENFORCED", q.key)
 		}
+		if q.history {
+			key = ", revision BIGINT METADATA, is_deleted BOOLEAN METADATA" + key
+		}
 		fmt.Fprintf(&b, "CREATE TABLE o%d (%s%s) WITH ('connector' = '%s', 'world' = '%s');\n", i, q.columns, key, sinkName, world)
+		if q.late {
+			q.emit = append(q.emit, fmt.Sprintf("late-sink' = 'late%d", i))
+			fmt.Fprintf(&b, "CREATE TABLE late%d (id BIGINT, k BIGINT, v BIGINT) WITH ('connector' = '%s', 'world' = '%s');\n", i, sinkName, world)
+		}
+		for _, e := range q.emit {
+			fmt.Fprintf(&b, "SET 'tidemark.emit.o%d.%s';\n", i, e)
+		}
 	}
-	b.WriteString("EXECUTE STATEMENT SET BEGIN\n")
+	b.WriteString("SET 'execution.checkpointing.interval' = '1 s';\nEXECUTE STATEMENT SET BEGIN\n")
 	for i, q := range j.queries {
 		fmt.Fprintf(&b, "INSERT INTO o%d %s;\n", i, q.sql)
 	}

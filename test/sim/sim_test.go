@@ -2,7 +2,8 @@
 // repositories over made-up sources, a disk that keeps only what was synced, and targets that fail,
 // answer late, and remember what they were given. Processes end at any point and go on, at another
 // parallelism, until the job has come to its end; then what the targets hold must be what they hold
-// after a run that nothing happened to. Time is virtual, so a seed takes milliseconds.
+// after a run that nothing happened to; tables of results must hold each revision once, counted without gaps, and
+// as many rows as what is said beside them tells. Time is virtual, so a seed takes milliseconds.
 //
 //	go test ./test/sim -seed 4711        one seed, again
 //	go test ./test/sim -seeds 1-10000    many
@@ -293,7 +294,7 @@ func (l *life) run(dir string) (rep *job.Report, over bool, err error) {
 	o := job.Options{IdleTimeout: -1, Parallelism: 1 + w.r.IntN(4), BatchRows: []int{0, 1, 3, 8}[w.r.IntN(4)],
 		StateMemory: []int64{0, 0, 1 << 20, 1}[w.r.IntN(4)], Warn: func(m string) { l.warn(m) }}
 	interval := time.Duration(1+w.r.IntN(40)) * time.Millisecond
-	r, err := checkpoint.OpenRepository(ctx, checkpoint.RepositoryOptions{Store: object.NewLocal(folder, mixed{l}), Job: "sim", Disk: mixed{l}, Parallel: 1})
+	r, err := checkpoint.OpenRepository(ctx, checkpoint.RepositoryOptions{Store: object.NewLocal(folder, mixed{l}), Job: "sim", Disk: mixed{l}, Parallel: 1, Draw: w.token})
 	if err != nil {
 		return nil, false, err
 	}

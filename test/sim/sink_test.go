@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ func init() {
 				return types.Upsert
 			}
 			return types.Retract
+		},
+		Delivery: func(*connector.Table, option.Values) (connector.Delivery, string) {
+			return connector.ExactlyOnce, "simulated"
 		},
 		NewSink: func(c connector.SinkConfig) (connector.Sink, error) {
 			w, err := worldOf(c.Options)
@@ -44,13 +48,31 @@ type target struct {
 	rows  map[string]int                // folded
 	byKey map[string]string             // with a primary key
 	bad   []string
+
+	// Of a table of results: where in a row the revision and the mark of deletion are, the newest revision
+	// by key, and how many rows came.
+	results           bool
+	revision, deleted int
+	revisions         map[string]int
+	count             int64
+	watermark         map[string]int64 // of the newest progress, by lineage
 }
 
 func newTarget(of *connector.Table) *target {
-	t := &target{name: of.Name, seen: map[connector.CommitID]string{}, last: map[string]int64{}, rows: map[string]int{}, byKey: map[string]string{}}
+	t := &target{name: of.Name, seen: map[connector.CommitID]string{}, last: map[string]int64{}, rows: map[string]int{}, byKey: map[string]string{},
+		revisions: map[string]int{}, watermark: map[string]int64{}}
+	key := of.PrimaryKey
+	if of.Results != nil {
+		t.results, key = true, of.Results.Key
+	}
 	for i, c := range of.Columns {
-		if slices.Contains(of.PrimaryKey, c.Name) {
+		switch {
+		case slices.Contains(key, c.Name):
 			t.keys = append(t.keys, i)
+		case t.results && c.Name == of.Results.Column["revision"]:
+			t.revision = i
+		case t.results && c.Name == of.Results.Column["is_deleted"]:
+			t.deleted = i
 		}
 	}
 	return t
@@ -62,8 +84,8 @@ func (t *target) wrong(format string, args ...any) {
 	}
 }
 
-// commit takes the output of an epoch, once.
-func (t *target) commit(id connector.CommitID, data string) {
+// commit takes the output of an epoch, once, and what is said beside it, which may be nil.
+func (t *target) commit(id connector.CommitID, data string, p *connector.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if was, ok := t.seen[id]; ok {
@@ -80,6 +102,17 @@ func (t *target) commit(id connector.CommitID, data string) {
 	for line := range strings.Lines(data) {
 		t.apply(strings.TrimSuffix(line, "\n"))
 	}
+	if p == nil {
+		return
+	}
+	// What is said belongs to the rows that are there, and does not go back.
+	if p.Rows != t.count {
+		t.wrong("commit %v says that %d rows were written, and %d came", id, p.Rows, t.count)
+	}
+	if was, ok := t.watermark[id.Lineage]; ok && p.Watermark < was {
+		t.wrong("the watermark of commit %v is %d, after %d", id, p.Watermark, was)
+	}
+	t.watermark[id.Lineage] = p.Watermark
 }
 
 func (t *target) apply(line string) {
@@ -96,6 +129,18 @@ func (t *target) apply(line string) {
 	key := ""
 	for _, k := range t.keys {
 		key += cells[k] + "\t"
+	}
+	t.count++
+	if t.results {
+		n, err := strconv.Atoi(cells[t.revision])
+		if err != nil || kind != types.Insert || n != t.revisions[key]+1 {
+			t.wrong("%s comes as %s %s, after revision %d", key, kind, cells[t.revision], t.revisions[key])
+		}
+		t.revisions[key] = n
+		row = strings.Join(cells[:min(t.revision, t.deleted)], "\t") // the metadata come last
+		if cells[t.deleted] == "true" {
+			kind = types.Delete
+		}
 	}
 	if kind.Retracts() {
 		delete(t.byKey, key)
@@ -210,6 +255,11 @@ var errAway = errors.New("the target is away")
 // Commit implements connector.Committer: it may fail before anything happened, or after, or take
 // long, or be the last thing that the process does.
 func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []connector.Committable) error {
+	return c.CommitProgress(ctx, id, cs, nil)
+}
+
+// CommitProgress implements connector.ProgressCommitter.
+func (c *committer) CommitProgress(ctx context.Context, id connector.CommitID, cs []connector.Committable, p *connector.Progress) error {
 	l := c.s.l
 	if err := l.at("commit"); err != nil {
 		return err
@@ -238,7 +288,7 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 	if l.dead.Load() {
 		return errDead
 	}
-	c.s.t.commit(id, all.String())
+	c.s.t.commit(id, all.String(), p)
 	if err := l.at("committed"); err != nil {
 		return err
 	}

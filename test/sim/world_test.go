@@ -35,6 +35,10 @@ type world struct {
 	life    *life // the process that runs
 	targets map[string]*target
 	log     []string // what happened, life by life
+	// Hooks of other kinds of jobs, nil where there are none: what changes a manifest that was read, and
+	// what draws the names of lineages.
+	spoils func(m *checkpoint.Manifest)
+	token  func() string
 }
 
 var worldCount atomic.Int64

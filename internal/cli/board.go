@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/internal/dashboard"
@@ -162,6 +163,27 @@ func splitsNow(p *connector.Progress, s *job.Status) {
 			p.IdleSplits = append(p.IdleSplits, x.Split)
 		case x.Watermark >= p.Watermark:
 			p.SplitsPassed++
+		}
+	}
+}
+
+// watchResults has the metrics of the tables of results that a job writes served, the target's too where it can be asked.
+func (v *view) watchResults(j *engine.Run) {
+	for _, n := range j.Plan.Nodes {
+		s, ok := n.Op.(*plan.Sink)
+		if !ok || s.Table == nil || s.Table.Results == nil {
+			continue
+		}
+		var store results.Store
+		if results.Known(s.Table.Connector) {
+			var err error
+			if store, err = results.Open(context.Background(), s.Table); err != nil {
+				v.warn(fmt.Sprintf("--http: table %s is served without numbers of its target: %v", s.Table.Name, err))
+			}
+		}
+		v.server.AddResults(nameOf(j), s.Table, func() (connector.Progress, bool) { p, ok := j.Progress()[s.Table.Name]; return p, ok }, store)
+		if store != nil {
+			v.stores = append(v.stores, store)
 		}
 	}
 }

@@ -159,6 +159,7 @@ the present one until 'tidemark promote'. What was read, by which program and sc
 	c.Flags().StringVar(&since, "since", "", "read sources that know the time of their records (Kafka) from `TIME` on, not from their beginning")
 	c.Flags().Int64Var(&rate, "rate", 0, "read at most `N` rows a second of each source")
 	c.Flags().BoolVar(&b.Unversioned, "allow-unversioned", false, "also write tables that know no generations")
+	c.Flags().BoolVar(&b.AsWritten, "lateness-as-written", false, "drop rows that come later than the script allows, as a live run does, instead of waiting for all")
 	c.Flags().BoolVar(&needed, "needed", false, "only the windows that are marked as needing a backfill")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
 	return c

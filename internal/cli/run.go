@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/internal/metrics"
@@ -182,10 +183,11 @@ type view struct {
 	drain          bool   // stopped jobs are drained first
 	http           string // where jobs are shown, "": nowhere
 	server         *metrics.Server
-	board          *board // nil: no page
-	boardFile      string // its definition, "": a default
-	address        string // where --http listens
-	stay           bool   // serve on when the jobs have ended, until Ctrl-C
+	board          *board          // nil: no page
+	stores         []results.Store // that the metrics ask
+	boardFile      string          // its definition, "": a default
+	address        string          // where --http listens
+	stay           bool            // serve on when the jobs have ended, until Ctrl-C
 	begins         map[*engine.Run]begin
 }
 
@@ -301,6 +303,7 @@ func (v *view) started(j *engine.Run) {
 	}
 	if v.server != nil {
 		v.server.Add(nameOf(j), j.Began, j.Supervisor)
+		v.watchResults(j)
 	}
 	v.announce(j)
 	v.began(j)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,30 @@ func (v *view) serve() (closed func(), err error) {
 		}
 		fmt.Fprintf(v.stderr, "http://%s/status and /metrics show what the jobs do%s\n", l.Addr(), who)
 	}
-	return func() { close(done); v.board.closed(); h.Close() }, nil
+	asking, stop := context.WithCancel(context.Background())
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for t := time.NewTicker(5 * time.Second); ; {
+			v.server.Ask(asking)
+			select {
+			case <-t.C:
+			case <-asking.Done():
+				t.Stop()
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		stop()
+		<-asked
+		v.board.closed()
+		h.Close()
+		for _, s := range v.stores {
+			_ = s.Close()
+		}
+	}, nil
 }
 
 // nameOf is the name of a job.

@@ -39,9 +39,10 @@ const (
 
 // Server shows the jobs that it was given. Its methods may be called from several goroutines.
 type Server struct {
-	now  func() time.Time
-	mu   sync.Mutex
-	jobs []*watched // guarded by mu
+	now     func() time.Time
+	mu      sync.Mutex
+	jobs    []*watched        // guarded by mu
+	results []*watchedResults // likewise
 }
 
 // NewServer returns a server without jobs.
@@ -62,6 +63,7 @@ func (s *Server) Sample() {
 	for _, w := range s.list() {
 		w.sample(now)
 	}
+	s.sampleResults(now)
 }
 
 func (s *Server) list() []*watched {

@@ -229,3 +229,62 @@ func TestResultsPartitions(t *testing.T) {
 		t.Errorf("%d rows were superseded", n)
 	}
 }
+
+// TestResultsCrash fails between the blocks and their progress, and commits again from other processes: also
+// where the table has forgotten the tokens meanwhile, so that the rows are there twice until a merge.
+func TestResultsCrash(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable(false)
+	cfg.Options = option.Of(merged(cfg.Table.Options, "sink.buffer-flush.max-rows", "7"), connector.Lookup("clickhouse").Options, resultsOptions, connector.CommonOptions)
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	s, err := newSink(cfg)
+	must(t, err)
+	w, err := s.NewWriter(t.Context(), 0, 1)
+	must(t, err)
+	defer w.Close()
+	var changes []row
+	for i := range 40 {
+		start := time.Date(2013, 1, 31, i, 0, 0, 0, time.UTC).UnixMilli()
+		changes = append(changes, put("SFO", start, start+3_600_000, int64(i), int64(25), nil, nil, int64(1), "live", nil, true, false, "on-time", nil, nil))
+	}
+	must(t, w.Write(t.Context(), batch(cfg.Table.Columns, changes...)))
+	cs, err := w.Prepare(t.Context())
+	must(t, err)
+	p := &connector.Progress{Lineage: "l", Checkpoint: 7, Generation: "live", Watermark: 99}
+	commit := func() error {
+		again, err := newSink(cfg)
+		must(t, err)
+		c, err := again.NewCommitter(t.Context())
+		must(t, err)
+		defer c.Close()
+		return c.(connector.ProgressCommitter).CommitProgress(t.Context(), id("l", 7), cs, p)
+	}
+	r.exec("RENAME TABLE DB.board_progress TO DB.away")
+	if err := commit(); err == nil || !strings.Contains(err.Error(), "tidemark ddl") {
+		t.Fatalf("committed without a place for its progress: %v", err)
+	}
+	r.expect("rows whose progress is not told", "SELECT count() FROM DB.board", "40")
+	r.exec("RENAME TABLE DB.away TO DB.board_progress")
+	must(t, commit())
+	r.expect("rows after the repeat", "SELECT count(), sum(flights) FROM DB.board", "40\t780")
+	r.exec("TRUNCATE TABLE DB.tidemark_progress", "ALTER TABLE DB.board MODIFY SETTING non_replicated_deduplication_window = 0", "ALTER TABLE DB.board MODIFY SETTING non_replicated_deduplication_window = 100")
+	for range 2 {
+		must(t, commit())
+		r.expect("what is shown", "SELECT count(), sum(flights) FROM DB.board_latest", "40\t780")
+		r.expect("conflicts", "SELECT count() FROM DB.board_conflicts", "0")
+		r.expect("progress", "SELECT count() FROM DB.board_progress FINAL", "1")
+	}
+	r.exec("OPTIMIZE TABLE DB.board FINAL")
+	r.expect("rows after a merge", "SELECT count(), sum(flights) FROM DB.board", "40\t780")
+}
+
+func merged(m map[string]string, k, v string) map[string]string {
+	out := map[string]string{k: v}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}

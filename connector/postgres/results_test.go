@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,4 +166,43 @@ func TestResultsViews(t *testing.T) {
 	}
 	r.expect("promoted", latest, "47 | 130 | 1")
 	r.expect("by generation", "SELECT generation, count(*), sum(flights) FROM board_latest GROUP BY generation ORDER BY generation", "g2 | 12 | 60", "live | 35 | 70")
+}
+
+// TestResultsCrash fails between the rows and their progress: neither is there, until the commit comes again.
+func TestResultsCrash(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable()
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	start := time.Date(2013, 1, 31, 0, 0, 0, 0, time.UTC).UnixMilli()
+	rows := [][]types.Value{{"SFO", start, start + 3_600_000, int64(4), int64(25), nil, nil, int64(1), "live", nil, true, false, "on-time", nil, nil}}
+	s, err := newSink(cfg)
+	must(t, err)
+	w, err := s.NewWriter(t.Context(), 0, 1)
+	must(t, err)
+	defer w.Close()
+	must(t, w.Write(t.Context(), batch(cfg.Table.Columns, put(rows[0]...))))
+	cs, err := w.Prepare(t.Context())
+	must(t, err)
+	p := &connector.Progress{Lineage: "l", Checkpoint: 7, Generation: "live", Watermark: 99}
+	commit := func() error {
+		again, err := newSink(cfg)
+		must(t, err)
+		c, err := again.NewCommitter(t.Context())
+		must(t, err)
+		defer c.Close()
+		return c.(connector.ProgressCommitter).CommitProgress(t.Context(), id("l", 7), cs, p)
+	}
+	r.exec("ALTER TABLE board_progress RENAME TO away")
+	if err := commit(); err == nil || !strings.Contains(err.Error(), "tidemark ddl") {
+		t.Fatalf("committed without a place for its progress: %v", err)
+	}
+	r.expect("rows whose progress is not told", "SELECT count(*) FROM board", "0")
+	r.exec("ALTER TABLE away RENAME TO board_progress")
+	for range 2 {
+		must(t, commit())
+		r.expect("rows and progress", "SELECT (SELECT count(*) FROM board), (SELECT count(*) FROM board_progress)", "1 | 1")
+	}
 }

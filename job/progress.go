@@ -155,7 +155,14 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 			addSplits(p, s.splits)
 		}
 	}
+	clocks := map[*clock]bool{}
 	for node := range sh.feeds {
+		if src := j.sources[node]; src != nil && !clocks[src.clock] {
+			// Those read to their end are no part of a checkpoint.
+			clocks[src.clock] = true
+			_, done := src.clock.states()
+			p.Splits, p.SplitsDone = p.Splits+done, p.SplitsDone+done
+		}
 		books := c.got.books[node]
 		count := func(r op.DropReason) int64 { return books["dropped: "+r.String()] }
 		p.Late += count(op.DropLate)
@@ -183,11 +190,12 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 // addSplits counts splits by what they are at p.Watermark.
 func addSplits(p *connector.Progress, splits []checkpoint.Split) {
 	for _, s := range splits {
-		p.Splits++
 		p.MaxTime = max(p.MaxTime, s.Watermark)
+		if s.Ended {
+			continue
+		}
+		p.Splits++
 		switch {
-		case s.Ended:
-			p.SplitsDone++
 		case s.Idle:
 			p.SplitsIdle++
 			if len(p.IdleSplits) < maxIdleSplits {

@@ -34,6 +34,9 @@ type BackfillOptions struct {
 	Since time.Time
 	// Table is the only table of results to write; "": all that the script writes.
 	Table string
+	// AsWritten keeps to the lateness that the script allows, so that rows which were too late live are too late
+	// again. Otherwise windows wait for all rows, and are written once.
+	AsWritten bool
 	// Unversioned lets sinks be written that know no generations.
 	Unversioned bool
 }
@@ -43,6 +46,7 @@ const (
 	keyGeneration   = "tidemark.generation"
 	keyBackfillFrom = "tidemark.backfill.from"
 	keyBackfillTo   = "tidemark.backfill.to"
+	keyComplete     = "tidemark.backfill.complete"
 )
 
 var generationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -198,6 +202,9 @@ func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 		return fmt.Errorf("%s writes no table of results: one that has a column such as `revision BIGINT METADATA`", name)
 	}
 	maps.Copy(e.o.Override, set)
+	if !b.AsWritten {
+		e.o.Override[keyComplete] = "true"
+	}
 	return nil
 }
 

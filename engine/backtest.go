@@ -58,7 +58,7 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 		e.o.Override = map[string]string{}
 	}
 	e.o.Override[keyGeneration] = "backtest"
-	b.Generation, b.Unversioned = "backtest", true // nothing is written
+	b.Generation, b.Unversioned, b.AsWritten = "backtest", true, true // nothing is written
 	if err := e.backfillPlan(name, text, &b); err != nil {
 		return nil, err
 	}

@@ -302,7 +302,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	cfg := r.session.Config()
 	run := &Run{Plan: p, Statement: st, Config: cfg}
 	for _, n := range p.Nodes {
-		if s, ok := n.Op.(*plan.Sink); ok && s.Collect {
+		if s, ok := n.Op.(*plan.Sink); ok && s.Collect && !r.e.o.Dry {
 			run.Select = &plan.Node{Schema: n.Schema, Mode: p.Nodes[n.Inputs[0].From].Mode,
 				UpsertKeys: p.Nodes[n.Inputs[0].From].UpsertKeys}
 		}
@@ -314,7 +314,7 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 		if r.e.o.Dry && r.h.Sunk != nil {
 			return r.h.Sunk(run, n, b)
 		}
-		if r.h.Rows == nil {
+		if r.h.Rows == nil || r.e.o.Dry {
 			return nil
 		}
 		return r.h.Rows(run, b)

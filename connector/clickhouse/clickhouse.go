@@ -1,4 +1,4 @@
-// Package clickhouse is the sink of ClickHouse tables, over HTTP or the native protocol.
+// Package clickhouse writes and reads ClickHouse tables, over HTTP or the native protocol.
 //
 // Rows are turned, column by column, into blocks of ClickHouse's own Native format, which both
 // protocols carry as they are. A block is what one INSERT adds, under a token by which the table knows
@@ -13,6 +13,7 @@ package clickhouse
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +29,8 @@ func init() {
 			"DECIMAL into Decimal with as many digits after the point, STRING also into FixedString, UUID, Enum, IPv4, IPv6 and JSON, BYTES into String and FixedString, " +
 			"DATE into Date and Date32, TIME into Time and Time64, TIMESTAMP (as clocks show it in the column's time zone) and TIMESTAMP_LTZ into DateTime and DateTime64 with as many digits of the second, " +
 			"ARRAY, MAP, MULTISET and ROW into Array, Map and Tuple, intervals into integers (months, milliseconds); LowCardinality and Nullable make no difference. " +
-			"Rows that have no place in the table, or that the server refuses for what they contain, go to the dead-letter output. Reading is not supported yet.",
-		Options: options, SinkChangelog: changelog, Check: check, Delivery: delivery, NewSink: newSink,
+			"Rows that have no place in the table, or that the server refuses for what they contain, go to the dead-letter output. Read, it is a bounded table: each value comes back without loss, or the job stops and says which.",
+		Options: slices.Concat(options, sourceOptions), SinkChangelog: changelog, Check: check, Delivery: delivery, NewSource: newSource, NewSink: newSink,
 	})
 }
 

@@ -15,6 +15,8 @@ type server interface {
 	query(ctx context.Context, sql string) ([][]string, error)
 	// insert adds a block. An error that is no serverError does not say whether it went in.
 	insert(ctx context.Context, sql string, settings []setting, b []byte) error
+	// read runs a SELECT whose blocks come as they are asked for. Nothing else is done meanwhile.
+	read(ctx context.Context, sql string) (blocks, error)
 	close()
 }
 
@@ -52,8 +54,15 @@ func (s *session) done(err error) error {
 			s.at = (s.at + 1) % len(s.c.hosts)
 		}
 	}
+	if errors.As(err, &se) && se.code == codeReadonly {
+		err = fmt.Errorf("%w; user '%s' is read-only there (setting 'readonly' of the user or its profile): to write, it must be 0; "+
+			"to read, leave out 'clickhouse.settings.*', or make it 2", err, s.c.user)
+	}
 	return fmt.Errorf("%s: %w", host, err)
 }
+
+// codeReadonly is the server's number for what a read-only user may not do.
+const codeReadonly = 164
 
 func (s *session) query(ctx context.Context, sql string) ([][]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.timeout)
@@ -66,6 +75,12 @@ func (s *session) insert(ctx context.Context, sql string, settings []setting, b 
 	ctx, cancel := context.WithTimeout(ctx, s.c.timeout)
 	defer cancel()
 	return s.done(s.open().insert(ctx, sql, settings, b))
+}
+
+// read runs a SELECT. The answer may take its time once it has begun.
+func (s *session) read(ctx context.Context, sql string) (blocks, error) {
+	b, err := s.open().read(ctx, sql)
+	return b, s.done(err)
 }
 
 func (s *session) close() {

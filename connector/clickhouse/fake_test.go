@@ -44,6 +44,9 @@ type fake struct {
 	queries  []string
 	// fault is asked before a statement is done; after it was for one that is to be lost behind it.
 	fault func(sql, token string) fault
+	// selects answers SELECTs of the table, if it is set.
+	selects    func(w http.ResponseWriter, sql string, packed bool)
+	partitions []string
 }
 
 // fault is what goes wrong with a request.
@@ -151,6 +154,14 @@ func (f *fake) do(w http.ResponseWriter, sql, token string, body []byte, packed 
 			part = "id"
 		}
 		return line(f.engine, f.full, f.keys, "UTC", part)
+	case strings.Contains(sql, "FROM `db`.`kv`") && f.selects != nil:
+		f.selects(w, sql, r.URL.Query().Get("compress") == "1")
+	case strings.Contains(sql, "system.parts"):
+		out := ""
+		for _, p := range f.partitions {
+			out += line(p)
+		}
+		return out
 	case strings.Contains(sql, "system.columns"):
 		out := ""
 		for _, c := range f.cols {

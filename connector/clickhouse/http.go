@@ -63,8 +63,8 @@ func newHTTP(c *config, host string) *httpServer {
 
 func (s *httpServer) close() { s.client.CloseIdleConnections() }
 
-// post sends a statement and returns the whole answer.
-func (s *httpServer) post(ctx context.Context, params url.Values, body []byte) ([]byte, error) {
+// send sends a statement and returns the answer, whose body is to be closed.
+func (s *httpServer) send(ctx context.Context, params url.Values, body []byte) (*http.Response, error) {
 	u := s.base
 	for k, v := range s.c.settings {
 		if !params.Has(k) {
@@ -90,13 +90,27 @@ func (s *httpServer) post(ctx context.Context, params url.Values, body []byte) (
 		}
 		return nil, err
 	}
+	return resp, nil
+}
+
+// post sends a statement and returns the whole answer.
+func (s *httpServer) post(ctx context.Context, params url.Values, body []byte) ([]byte, error) {
+	resp, err := s.send(ctx, params, body)
+	if err != nil {
+		return nil, err
+	}
 	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	code, _ := strconv.Atoi(resp.Header.Get("X-ClickHouse-Exception-Code"))
-	if code == 0 && resp.StatusCode == http.StatusOK {
-		return answer, err
+	if code := codeOf(resp); code != 0 || resp.StatusCode != http.StatusOK {
+		return nil, answerError(resp.StatusCode, code, answer)
 	}
-	return nil, answerError(resp.StatusCode, code, answer)
+	return answer, err
+}
+
+// codeOf is the number of the error that an answer is, 0 if none.
+func codeOf(resp *http.Response) int {
+	code, _ := strconv.Atoi(resp.Header.Get("X-ClickHouse-Exception-Code"))
+	return code
 }
 
 // answerError turns an answer that is none into an error.

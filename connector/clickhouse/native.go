@@ -12,6 +12,7 @@ import (
 type nativeServer struct {
 	c    *config
 	host string
+	full bool       // columns come whole: see read
 	conn *ch.Client // nil: not connected
 }
 
@@ -35,6 +36,9 @@ func (s *nativeServer) open(ctx context.Context) error {
 		o.Compression = ch.CompressionLZ4
 	case "zstd":
 		o.Compression = ch.CompressionZSTD
+	}
+	if s.full {
+		o.ProtocolVersion = int(proto.FeatureCustomSerialization) - 1
 	}
 	conn, err := ch.Dial(ctx, o)
 	if err != nil {

@@ -64,8 +64,7 @@ func (s *session) look(ctx context.Context) (*table, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, connector.Fatalf("table %s does not exist, or user '%s' may not see it; create it there, or write its database in front ('table-name' = 'database.table')",
-			s.c.database+"."+s.c.table, s.c.user)
+		return nil, s.c.missing()
 	}
 	t := &table{database: s.c.database, name: s.c.table, engine: found[0][0], full: found[0][1], settings: map[string]bool{}}
 	for _, k := range strings.Split(found[0][2], ",") {

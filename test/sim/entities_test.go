@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/object/objecttest"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
@@ -203,24 +204,144 @@ func simulateBoard(t *testing.T, seed uint64, bug string) *run {
 		out.script = b.job.script("N")
 		w := newWorld(b.job, seed)
 		defer worlds.Delete(w.id)
-		w.plantResults(bug)
-		// What tells revisions apart is the key, and the generation (columns 6, 5 and 7).
-		o := &target{name: "o0", seen: map[connectorCommit]string{}}
-		_ = o
-		if b.fresh > 0 {
-			if err := w.partly(dir, b.fresh, out); err != nil {
-				out.problems = append(out.problems, err.Error())
-			}
-			b.generation = "g2"
-			w.note("the checkpoints are lost: the job starts afresh in generation g2")
+		w.plantInBoard(bug)
+		w.targets["o0"] = b.target()
+		err := w.lose(b, dir, out)
+		if err == nil {
+			_, err = w.disturbed(dir, out)
 		}
-		_, err := w.disturbed(dir, out)
 		out.log = w.log
 		if err != nil {
 			out.problems = append(out.problems, err.Error())
 			return
 		}
-		out.problems = append(out.problems, slices.Concat(w.wrong(), difference(b.want(), b.shown(w.targets["o0"])))...)
+		o := w.targets["o0"]
+		out.problems = append(out.problems, slices.Concat(o.bad, difference(b.want(), b.shown(o)))...)
+		out.rows = int(o.count)
 	})
 	return out
+}
+
+// target is that of table o0: what tells its histories apart is the key and the generation.
+func (b *board) target() *target {
+	t := newTarget(&connector.Table{Name: "o0"})
+	t.results, t.revision, t.deleted = true, 5, 7
+	t.keys = []int{1, 6}
+	if b.step > 0 {
+		t.keys = []int{0, 1, 6}
+	}
+	return t
+}
+
+// lose runs some processes, of which nothing is left but what the target holds.
+func (w *world) lose(b *board, dir string, out *run) error {
+	if b.fresh == 0 {
+		return nil
+	}
+	over := false
+	for n := 0; n < b.fresh && !over; n++ {
+		l := w.newLife(false)
+		out.lives++
+		_, end, err := l.run(filepath.Join(dir, fmt.Sprint("lost", n)))
+		switch {
+		case l.dead.Load(), errors.Is(err, errAway), errors.Is(err, errStoreAway):
+		case err != nil:
+			return fmt.Errorf("process %d: %w", n, err)
+		default:
+			over = end || l.finished
+		}
+		if l.machine {
+			w.disk = w.disk.Crash(rand.New(rand.NewPCG(w.seed, 2<<32+uint64(n))))
+		}
+	}
+	w.disk = objecttest.NewDisk()
+	if err := errors.Join(w.disk.MkdirAll(root), w.disk.SyncDir("/")); err != nil {
+		return err
+	}
+	b.generation = "g2"
+	w.targets["o0"].count = 0
+	w.note("the checkpoints are lost: the job starts afresh, in generation g2")
+	return nil
+}
+
+// plantInBoard plants a bug.
+func (w *world) plantInBoard(bug string) {
+	switch bug {
+	case bugCounter:
+		w.spoils = func(m *checkpoint.Manifest) {
+			for i := range m.Tail {
+				if keeps(m, m.Tail[i].Operator, "revisions") {
+					m.Tail[i] = filter(m.Tail[i:i+1], func(state.Change) bool { return false })[0]
+				}
+			}
+		}
+	case bugRemade:
+		w.spoils = func(m *checkpoint.Manifest) {
+			for i := range m.Sinks {
+				for k := range m.Sinks[i].Pending {
+					if p := &m.Sinks[i].Pending[k]; len(p.Committables) > 0 {
+						p.Committables = p.Committables[:len(p.Committables)-1]
+					}
+				}
+			}
+		}
+	case bugToken:
+		w.token = func() string { return "0123456789abcdef" }
+	}
+}
+
+// keeps reports whether an operator has a state of that name.
+func keeps(m *checkpoint.Manifest, op uint16, name string) bool {
+	for _, o := range m.Operators {
+		if o.ID == op && len(o.States) > 0 && o.States[0].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// TestEntities runs seeds of boards: -seed and -seeds say which.
+func TestEntities(t *testing.T) {
+	from, to := uint64(1), uint64(40)
+	if testing.Short() {
+		to = 10
+	}
+	switch {
+	case *seedFlag != 0:
+		from, to = *seedFlag, *seedFlag
+	case *seedsFlag != "":
+		if _, err := fmt.Sscanf(*seedsFlag, "%d-%d", &from, &to); err != nil {
+			t.Fatal("-seeds is A-B:", err)
+		}
+	}
+	lives, rows, ends := 0, 0, map[string]int{}
+	for seed := from; seed <= to; seed++ {
+		r := simulateBoard(t, seed, "")
+		lives, rows = lives+r.lives, rows+r.rows
+		for _, p := range r.ends {
+			ends[p]++
+		}
+		if len(r.problems) > 0 || *seedFlag != 0 {
+			t.Log(r.String())
+		}
+		if len(r.problems) > 0 {
+			t.Errorf("seed %d; repeat it with: go test ./test/sim -run TestEntities -seed %d", seed, seed)
+		}
+	}
+	t.Logf("%d seeds, %d processes, ended at %v; %d revisions", to-from+1, lives, ends, rows)
+}
+
+// TestEntitiesPlanted plants one bug at a time, and finds each within 200 seeds.
+func TestEntitiesPlanted(t *testing.T) {
+	for _, bug := range []string{bugCounter, bugRemade, bugToken} {
+		t.Run(bug, func(t *testing.T) {
+			for seed := uint64(1); seed <= 200; seed++ {
+				if r := simulateBoard(t, seed, bug); len(r.problems) > 0 {
+					t.Logf("found with seed %d: %s", seed, r.problems[0])
+					return
+				}
+			}
+			t.Error("not found within 200 seeds")
+		})
+	}
 }

@@ -2,8 +2,8 @@
 // repositories over made-up sources, a disk that keeps only what was synced, and targets that fail,
 // answer late, and remember what they were given. Processes end at any point and go on, at another
 // parallelism, until the job has come to its end; then what the targets hold must be what they hold
-// after a run that nothing happened to; tables of results must hold each revision once, counted without gaps, and
-// as many rows as what is said beside them tells. Time is virtual, so a seed takes milliseconds.
+// after a run that nothing happened to; tables of results must hold each revision once, counted without
+// gaps, and as many rows as what is said beside them tells. Time is virtual, so a seed takes milliseconds.
 //
 //	go test ./test/sim -seed 4711        one seed, again
 //	go test ./test/sim -seeds 1-10000    many
@@ -105,6 +105,7 @@ type run struct {
 	log      []string
 	ends     []string
 	problems []string
+	rows     int // of a board: the revisions that came
 }
 
 // String is the report of a seed.

@@ -80,9 +80,6 @@ const disorder = 4000
 func (q *query) shows(r *rand.Rand) {
 	set := func(key string, value any) { q.emit = append(q.emit, fmt.Sprintf("%s' = '%v", key, value)) }
 	q.late = r.IntN(3) == 0
-	if strings.Contains(q.sql, "SESSION(") {
-		return // they show their results when they end
-	}
 	lateness := r.IntN(3) * r.IntN(8)
 	if lateness > 0 {
 		set("allowed-lateness", fmt.Sprintf("%d s", lateness))

@@ -242,6 +242,28 @@ func TestClosedReport(t *testing.T) {
 	golden(t, "closed.json", get(t, h.URL+"/api/data?view=closed"))
 }
 
+// TestClosedSpans looks for what is closed far behind the newest windows.
+func TestClosedSpans(t *testing.T) {
+	f := newFake()
+	f.hours()
+	f.add(2, 21, 1, "g2", true, "EWR")
+	f.progress(connector.Progress{Generation: "g2", Watermark: vec.MaxTime})
+	f.add(900, 1, 1, "live", false, "EWR")
+	f.pointer = results.Pointer{Version: 1, Ranges: []results.Range{{From: 2 * hourMs, To: 4 * hourMs, Generation: "g2"}}}
+	f.records = []results.Record{{Kind: "reconcile", Name: "g2", Document: []byte(`{"equal":true}`)}}
+	_, h := testServer(t, f, Options{Board: testBoard(t, "tiles:\n  - {kind: number, value: sum(n), last: 3h}\n  - {kind: series, value: sum(n)}\n")})
+	var d struct{ Tiles map[string]Data }
+	if err := json.Unmarshal([]byte(get(t, h.URL+"/api/data?view=closed")), &d); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.Tiles["t1"].Number; n == nil || n.Value != 21.0 || n.State != "f" {
+		t.Errorf("%+v", d.Tiles["t1"])
+	}
+	if s := d.Tiles["t2"].Series; s == nil || len(s.Start) != 1 || s.Gen[0] != "g2" {
+		t.Errorf("%+v", d.Tiles["t2"])
+	}
+}
+
 // TestStates goes through what makes a cell provisional, final or in need of a backfill.
 func TestStates(t *testing.T) {
 	f := newFake()

@@ -219,10 +219,14 @@ func (t *tile) table(ctx context.Context, d *Data) error {
 			return err
 		}
 	}
-	q := results.Query{Generation: t.Generation, From: from, To: vec.MaxTime, Where: t.Where, Order: t.Order, Limit: limit + 1}
+	q := results.Query{Generation: t.Generation, From: from, To: vec.MaxTime, Where: t.Where, Order: slices.Clone([]string(t.Order)), Limit: limit + 1}
 	if len(q.Order) == 0 && r.WindowStart != "" {
-		q.Order = append([]string{"-" + r.WindowStart}, r.Key...)
-		q.Order = slices.DeleteFunc(q.Order, func(n string) bool { return n == r.WindowStart })
+		q.Order = []string{"-" + r.WindowStart}
+	}
+	for _, k := range r.Key { // rows that are equal otherwise keep their places
+		if !slices.Contains(q.Order, k) && !slices.Contains(q.Order, "-"+k) {
+			q.Order = append(slices.Clip(q.Order), k)
+		}
 	}
 	if t.only {
 		q.To, q.Limit = t.b.lastClosed(), maxPoints

@@ -289,9 +289,16 @@ func (t *tile) from(ctx context.Context) (from int64, keep int, err error) {
 	if s.all || s.isZero() || t.src.Table.Results.WindowStart == "" {
 		return vec.MinTime, 0, nil
 	}
-	n, err := t.b.newestOf(ctx, t.Generation)
-	if err != nil || !n.known {
+	find := t.b.newestOf
+	if t.only {
+		find = t.b.newestClosed
+	}
+	n, err := find(ctx, t.Generation)
+	switch {
+	case err != nil || !n.known && !t.only:
 		return vec.MinTime, s.windows, err
+	case !n.known:
+		return vec.MaxTime, 0, nil // there is nothing
 	}
 	if s.windows > 0 {
 		// The newest rows that fit may be of older windows than the newest of the table, and closed ones are:
@@ -303,39 +310,6 @@ func (t *tile) from(ctx context.Context) (from int64, keep int, err error) {
 		return n.start - (int64(s.windows)+spare)*max(n.size, 1), s.windows, nil
 	}
 	return n.start - s.ms + 1, 0, nil
-}
-
-// newestOf finds the newest window of a generation.
-func (b *books) newestOf(ctx context.Context, generation string) (newestWindow, error) {
-	r := b.src.Table.Results
-	was := b.newest[generation]
-	q := results.Query{Generation: generation, From: vec.MinTime, To: vec.MaxTime, Order: []string{"-" + r.WindowStart}, Limit: 1}
-	if was.known {
-		q.From = was.start
-	}
-	rows, err := b.src.Store.Query(ctx, q)
-	if err != nil {
-		return newestWindow{}, err
-	}
-	if len(rows.Rows) == 0 {
-		delete(b.newest, generation) // rows went, as with another generation: look at all the next time
-		return newestWindow{}, nil
-	}
-	n := newestWindow{size: 3_600_000}
-	for i, c := range rows.Columns {
-		ms, ok := msOf(rows.Rows[0][i])
-		switch {
-		case c.Name == r.WindowStart:
-			n.start, n.known = ms, ok
-		case c.Name == r.WindowEnd && ok:
-			n.size = ms
-		}
-	}
-	if r.WindowEnd != "" {
-		n.size -= n.start
-	}
-	b.newest[generation] = n
-	return n, nil
 }
 
 // places says where in a row of an answer the parts of a point are; -1 where they are not.

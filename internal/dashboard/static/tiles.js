@@ -212,6 +212,7 @@ const item = (name, text, cls) => h('div', { class: cls }, name ? h('dt', {}, na
 const when = (ms) => day(ms) + ' ' + clock(ms);
 
 function splits(p) {
+  if (!p.splits) return item('splits', p.ended ? 'all read' : 'none yet', '');
   const ok = p.passed + p.done;
   const text = counted(Math.min(ok, p.splits)) + ' of ' + counted(p.splits) + ' passed';
   const names = p.idleSplits && p.idleSplits.length ? ': ' + p.idleSplits.slice(0, 2).join(', ') + (p.idle > 2 ? ', \u2026' : '') : '';

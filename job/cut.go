@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // A cut is a state of the whole job at one instant, taken between two batches of every subtask:
@@ -47,7 +48,7 @@ type frozen struct {
 	sources  []frozenSource
 	channels map[[2]int]*checkpoint.Channel // by node and input
 	books    map[int]map[string]int64       // by node
-	marks    map[int]int64                  // the lowest watermark that a node has passed on
+	marks    map[int]int64                  // the lowest watermark that came to a node: rows before it are with it
 	pause    time.Duration
 }
 
@@ -372,13 +373,14 @@ func (s *subtask) endedOps() frozen {
 	for node, out := range s.outs {
 		f.books[node] = map[string]int64{}
 		addBooks(f.books[node], out.books)
-		f.marks[node] = out.books.Watermark.Load()
 	}
 	for _, r := range s.order {
 		s.j.missed.add(r.node.ID, r.missed)
 		clear(r.missed)
+		f.marks[r.node.ID] = r.wm
 		_, stateful := r.op.(op.Stateful)
 		if r.open == 0 {
+			f.marks[r.node.ID] = vec.MaxTime
 			f.ops = append(f.ops, frozenOp{node: r.node.ID, subtask: s.index, stateful: stateful, ended: true})
 		}
 	}

@@ -144,12 +144,10 @@ func (s *sinkShared) commit(ctx context.Context, p pendingOutput) error {
 func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector.Progress {
 	t := sh.node.Op.(*plan.Sink).Table
 	p := &connector.Progress{Job: j.jobName(), Table: t.Name, Lineage: id.Lineage, Checkpoint: id.Checkpoint,
-		Generation: t.Results.Generation, Watermark: vec.MaxTime, MaxTime: vec.MinTime, At: c.started.UnixMilli()}
+		Generation: t.Results.Generation, MaxTime: vec.MinTime, At: c.started.UnixMilli()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range sh.node.Inputs {
-		p.Watermark = min(p.Watermark, c.got.marks[e.From])
-	}
+	p.Watermark = c.got.marks[sh.node.ID]
 	for _, s := range c.got.sources {
 		if sh.feeds[s.node] {
 			addSplits(p, s.splits)

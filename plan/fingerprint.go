@@ -359,6 +359,9 @@ func keeping(n, from *Node, in shape) made {
 		m.own.add("Normalize(by ", places(o.Keys), " of ", all, ")")
 		if o.Versioned {
 			m.own.add(fmt.Sprintf(", newest #%d", o.Version))
+			if o.Ties != TiesConflict {
+				m.own.add(fmt.Sprintf(", ties %d", o.Ties))
+			}
 		}
 		m.out.rows = hash("normalize", append([]string{in.rows}, at(o.Keys)...)...)
 		m.used = append(at(o.Keys), in.cols...)

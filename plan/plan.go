@@ -319,6 +319,16 @@ type Join struct {
 	LeftTTLMs, RightTTLMs int64
 }
 
+// Ties says which of two rows of one version counts.
+type Ties uint8
+
+// The rules for rows of one version.
+const (
+	TiesConflict Ties = iota // neither is known to be right: the second is refused
+	TiesFirst                // the one that came first; the second is a duplicate
+	TiesLast                 // the one that came last
+)
+
 // Normalize turns an upsert stream by Keys into a full changelog (Flink's ChangelogNormalize).
 type Normalize struct {
 	Keys         []int
@@ -329,6 +339,8 @@ type Normalize struct {
 	// content is a conflict: it is refused like a row that cannot be used (dead letter).
 	Versioned bool
 	Version   int
+	// Ties says what becomes of another row of the version that is there, where it has other content.
+	Ties Ties
 	// HorizonMs is how long an entity is remembered after its last version, 0: for ever. It counts in
 	// event time, by the column RowTime of the input, where that is not -1, else in processing time. A row of
 	// an unknown entity whose event time is further behind the watermark than that is not guessed

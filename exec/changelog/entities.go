@@ -42,6 +42,7 @@ type Entities struct {
 	before  bool
 	version int // column, -1: what came last is newest
 	rowTime int // column, -1: processing time
+	ties    plan.Ties
 	wm      int64
 	used    []uint32 // records whose time of last use changed
 	drops   [op.DropReasons]int
@@ -59,7 +60,7 @@ func newEntities(n *plan.Normalize, in, out types.Schema) (op.Operator, error) {
 		o.rowTime = n.RowTime
 	}
 	if n.Versioned {
-		o.version = n.Version
+		o.version, o.ties = n.Version, n.Ties
 		if t := in.Fields[n.Version].Type; !ordered(t.Phys()) {
 			return nil, fmt.Errorf("versions of an entity cannot be of type %s, whose values have no order: use a number, a time or a string", t)
 		}
@@ -191,10 +192,10 @@ func (o *Entities) upsert(b *vec.Batch, k, i int) (newest bool, err error) {
 	case order < 0, order == 0 && len(was) == 0:
 		o.drops[op.DropStale]++
 		return false, nil
-	case order == 0 && bytes.Equal(o.row[head:], was):
+	case order == 0 && (o.ties == plan.TiesFirst || bytes.Equal(o.row[head:], was)):
 		o.drops[op.DropDuplicate]++
 		return false, nil
-	case order == 0:
+	case order == 0 && o.ties == plan.TiesConflict:
 		return false, o.ctx.BadRow(b, i, expr.Pos{}, errConflict)
 	case len(was) == 0:
 		o.emit(types.Insert, o.row[head:], b, i)

@@ -251,8 +251,8 @@ func (x *index) begin() {
 // expire reads up to n entries of the pass and removes what they name and has expired.
 func (x *index) expire(n int) (looked int, end bool) {
 	sp := x.spilled()
-	if x.skip || x.from == x.to {
-		return 0, true
+	if x.skip || x.from == x.to || x.marked == nil {
+		return 0, true // there is none
 	}
 	if !sp.s.Has(x.gate) {
 		return 0, false
@@ -260,6 +260,10 @@ func (x *index) expire(n int) (looked int, end bool) {
 	sp.sweptOut()
 	x.flat, x.ends = x.flat[:0], x.ends[:0]
 	for x.group < sp.s.hi && looked < n {
+		if !x.marked[x.group-sp.s.lo] {
+			x.group++ // no entry of it was ever indexed
+			continue
+		}
 		lo := x.key(nil, x.group, indexEntry)
 		hi := binary.BigEndian.AppendUint64(slices.Clone(lo), x.to)
 		if len(x.after) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand"
+	"reflect"
 	"slices"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
@@ -46,7 +47,9 @@ type Cluster struct {
 	wms   []int64
 	wm    int64
 	saved *Saved
-	encs  []*state.Encoder
+	// states is how many an instance has.
+	states int
+	encs   []*state.Encoder
 }
 
 // Saved is keyed state as a map, by state, key group and key.
@@ -132,11 +135,21 @@ func (s cold) Lookup(keys [][]byte, found func(i int, value []byte) error) error
 	return nil
 }
 
+// place is where a key of the store lies: its state and key group.
+func place(key []byte) int {
+	var head [state.StoreHead]byte
+	copy(head[:], key)
+	return int(head[2])<<16 | int(head[3])<<8 | int(head[4])
+}
+
 // Range implements state.Cold.
 func (s cold) Range(lo, hi []byte, f func(key, value []byte) error) error {
 	all := map[string][]byte{}
 	for at, groups := range s.c.saved.states {
 		for g, m := range groups {
+			if n := at<<16 | g; n < place(lo) || n > place(hi) {
+				continue
+			}
 			for k, v := range m {
 				key := append(state.AppendStoreKey(nil, 7, at, g), k...)
 				if bytes.Compare(key, lo) >= 0 && bytes.Compare(key, hi) < 0 {
@@ -204,6 +217,7 @@ func (c *Cluster) start(heads [][]byte) error {
 			return fmt.Errorf("%T is not op.Stateful", o)
 		}
 		specs := s.States()
+		c.states = len(specs)
 		ctx := *c.ctx
 		ctx.Subtask, ctx.Parallelism, ctx.Saves = i, n, true
 		lo, hi := state.Groups(i, ctx.MaxParallelism, n)
@@ -216,7 +230,7 @@ func (c *Cluster) start(heads [][]byte) error {
 		if err := o.Open(&ctx, instance{c, i}); err != nil {
 			return err
 		}
-		if again := s.States(); fmt.Sprint(specs) != fmt.Sprint(again) {
+		if again := s.States(); !reflect.DeepEqual(specs, again) {
 			return fmt.Errorf("states before Open %v, after it %v", specs, again)
 		}
 		if c.Starts == 0 {
@@ -255,9 +269,8 @@ func (c *Cluster) Save() error {
 			defer c.spill[i].Applied(c.spill[i].Frozen())
 		}
 		lo, hi := state.Groups(i, c.ctx.MaxParallelism, len(c.ops))
-		n := len(s.States())
 		if err := state.EachChange(d.Bytes(), func(x state.Change) error {
-			if x.Group < lo || x.Group >= hi || x.State&^state.IndexState >= n {
+			if x.Group < lo || x.Group >= hi || x.State&^state.IndexState >= c.states {
 				return fmt.Errorf("instance %d of %d saves in group %d of state %d", i, len(c.ops), x.Group, x.State)
 			}
 			if x.Kind == state.ChangePut {

@@ -124,6 +124,7 @@ func TestRandom_AgainstOracle(t *testing.T) {
 					script, want := randomScript(r, n, 120)
 					t.Run(fmt.Sprintf("seed=%d,keys=%v,retract=%v,before=%v", seed, keys, retract, before),
 						func(t *testing.T) {
+							t.Parallel()
 							mk := func() (op.Operator, error) { return groupagg.New(n, schema, outSchema(schema, n)) }
 							exectest.Run(t, mk, schema, script, exectest.Options{Keys: n.Keys, Fold: folded(n)}, func(t *testing.T, res *exectest.Result) {
 								got := exectest.Fold(res.Rows)

@@ -19,7 +19,8 @@ import (
 // The states after it are the distinct values of groups (agg.Set.ValueSpecs).
 type Keyed struct {
 	Agg
-	words     []*uint64 // memory of owned
+	words     []*uint64    // memory of owned
+	states    []state.Spec // what States returns, once it was asked
 	restoring bool
 }
 
@@ -27,6 +28,13 @@ const saveVersion = 1
 
 // States implements op.Stateful.
 func (o *Keyed) States() []state.Spec {
+	if o.states == nil {
+		o.states = o.specs()
+	}
+	return o.states
+}
+
+func (o *Keyed) specs() []state.Spec {
 	groups := state.Spec{Name: "groups", Version: saveVersion}
 	for i, t := range keyTypes(o.inS, o.n.Keys) {
 		groups.Key = append(groups.Key, types.Field{Name: o.inS.Fields[o.n.Keys[i]].Name, Type: t})

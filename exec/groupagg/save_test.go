@@ -82,6 +82,7 @@ func TestSpilled(t *testing.T) {
 				}
 				mk := func() (op.Operator, error) { return groupagg.New(n, schema, outSchema(schema, n)) }
 				t.Run(fmt.Sprintf("seed=%d,keys=%v,retract=%v", seed, keys, retract), func(t *testing.T) {
+					t.Parallel()
 					exectest.Run(t, mk, schema, script, exectest.Options{Keys: keys, Spills: true},
 						func(*testing.T, *exectest.Result) {})
 				})

@@ -229,11 +229,11 @@ func randomChanges(rnd *rand.Rand, n, keys int, plain bool) []change {
 // retractions, with a join by nested loops.
 func TestAgainstNestedLoops(t *testing.T) {
 	evicted := state.Evictions()
-	defer func() {
+	t.Cleanup(func() { // when all have run
 		if n := state.Evictions() - evicted; n < 1000 {
 			t.Errorf("%d rows left memory", n)
 		}
-	}()
+	})
 	less := &expr.Call{Fn: "<=", T: types.BooleanType, Args: []expr.Expr{
 		&expr.Column{Index: 2, Name: "a", T: types.BigIntType}, &expr.Column{Index: 3, Name: "b", T: types.BigIntType}}}
 	lessRef := func(l, r []types.Value) bool { return l[2].(int64) <= r[0].(int64) }
@@ -248,6 +248,7 @@ func TestAgainstNestedLoops(t *testing.T) {
 	for name, shape := range shapes {
 		for _, kind := range []plan.JoinKind{plan.InnerJoin, plan.LeftJoin, plan.RightJoin, plan.FullJoin} {
 			t.Run(fmt.Sprintf("%s, %s", name, kind), func(t *testing.T) {
+				t.Parallel()
 				n := shape
 				n.Kind = kind
 				for seed := range uint64(3) {

@@ -59,30 +59,33 @@ func TestTTL(t *testing.T) {
 // TestTTL_Restarts compares joins with a TTL that are restarted with those that are not.
 func TestTTL_Restarts(t *testing.T) {
 	for seed := range uint64(8) {
-		rnd := rand.New(rand.NewPCG(seed, 3))
-		changes := randomChanges(rnd, 200, 4, seed%2 == 0)
-		now := int64(0)
-		for i := range changes {
-			if rnd.IntN(4) == 0 {
-				now += rnd.Int64N(30)
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 3))
+			changes := randomChanges(rnd, 200, 4, seed%2 == 0)
+			now := int64(0)
+			for i := range changes {
+				if rnd.IntN(4) == 0 {
+					now += rnd.Int64N(30)
+				}
+				changes[i].at = now
 			}
-			changes[i].at = now
-		}
-		n := &plan.Join{Kind: plan.FullJoin, LeftKeys: []int{0}, RightKeys: []int{1}, LeftTTLMs: 100, RightTTLMs: 60}
-		for _, size := range []int{1, 5} {
-			rows, _ := drive(t, n, changes, size, false)
-			c := restarted(n, int(seed), 8)
-			again, _ := driveOp(t, c, changes, size, false)
-			if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
-				t.Errorf("seed %d, size %d, %d starts:\n got %q\nwant %q", seed, size, c.Starts, got, want)
+			n := &plan.Join{Kind: plan.FullJoin, LeftKeys: []int{0}, RightKeys: []int{1}, LeftTTLMs: 100, RightTTLMs: 60}
+			for _, size := range []int{1, 5} {
+				rows, _ := drive(t, n, changes, size, false)
+				c := restarted(n, int(seed), 8)
+				again, _ := driveOp(t, c, changes, size, false)
+				if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
+					t.Errorf("seed %d, size %d, %d starts:\n got %q\nwant %q", seed, size, c.Starts, got, want)
+				}
+				c = restarted(n, int(seed), 8)
+				c.Spills = true
+				again, _ = driveOp(t, c, changes, size, false)
+				if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
+					t.Errorf("seed %d, size %d, %d starts, spilled:\n got %q\nwant %q", seed, size, c.Starts, got, want)
+				}
 			}
-			c = restarted(n, int(seed), 8)
-			c.Spills = true
-			again, _ = driveOp(t, c, changes, size, false)
-			if got, want := exectest.Fold(again), exectest.Fold(rows); !slices.Equal(got, want) {
-				t.Errorf("seed %d, size %d, %d starts, spilled:\n got %q\nwant %q", seed, size, c.Starts, got, want)
-			}
-		}
+		})
 	}
 }
 

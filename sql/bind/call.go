@@ -31,6 +31,9 @@ func (s *scope) call(e *ast.FuncCall) (expr.Expr, error) {
 			WithHint("functions have no catalog or database here; write %s", e.Name.Last().Name)
 	}
 	fn := e.Name.Upper()
+	if e.Over != nil && fn == "ROW_NUMBER" {
+		return s.rowNumber(e)
+	}
 	if e.Over != nil {
 		return nil, unsupported(e.Span, "OVER")
 	}

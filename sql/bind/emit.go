@@ -200,6 +200,9 @@ func (b *Binder) withEmit(n logical.Node, e *logical.Emit) (logical.Node, int) {
 		case *logical.Sort:
 			c := *n
 			c.Input, out = walk(n.Input), &c
+		case *logical.RowNumber:
+			c := *n
+			c.Input, out = walk(n.Input), &c
 		case *logical.Join:
 			c := *n
 			c.L, c.R, out = walk(n.L), walk(n.R), &c

@@ -110,6 +110,12 @@ func revise(n *plan.Node, o *plan.Revise) []detail {
 // normalize says how an upsert stream becomes a changelog.
 func normalize(n *plan.Node, o *plan.Normalize) []detail {
 	var d []detail
+	switch o.Ties {
+	case plan.TiesFirst:
+		return []detail{{"ties", "of rows of one time the first that came is kept"}}
+	case plan.TiesLast:
+		return []detail{{"ties", "of rows of one time the last that came is kept"}}
+	}
 	if o.Versioned {
 		d = append(d, detail{"versions", "the highest " + n.Schema.Fields[o.Version].Name + " of an entity counts; lower ones are dropped as stale, " +
 			"the same again as duplicates, another row of the same version is refused as a conflict"})

@@ -33,6 +33,13 @@ func logicalLine(n logical.Node) string {
 		return "WindowTableFunction(window=[" + window(&n.Window, n.Input.Schema()) + "])"
 	case *logical.Join:
 		return logicalJoin(n)
+	case *logical.RowNumber:
+		s := n.Schema()
+		return fmt.Sprintf("RowNumber(partitionBy=[%s], orderBy=[%s%s])", columns(s, n.Keys), s.Fields[n.Order].Name, descending(n.Desc))
+	case *opt.Dedup:
+		s := n.Schema()
+		return fmt.Sprintf("Deduplicate(keep=[%s], key=[%s], order=[%s])", map[bool]string{false: "first", true: "last"}[n.Last],
+			columns(s, n.Keys), s.Fields[n.Order].Name)
 	case *logical.Union:
 		return "Union(all=[true])"
 	case *logical.Sort:
@@ -51,6 +58,13 @@ func logicalLine(n logical.Node) string {
 		return optWindow(n)
 	}
 	return fmt.Sprintf("%T", n)
+}
+
+func descending(desc bool) string {
+	if desc {
+		return " DESC"
+	}
+	return ""
 }
 
 func optWindow(n *opt.WindowAgg) string {

@@ -267,3 +267,25 @@ func (n *Sort) Inputs() []Node { return []Node{n.Input} }
 
 // Inputs implements Node.
 func (n *Sink) Inputs() []Node { return []Node{n.Input} }
+
+// RowNumber numbers the rows of each key by time. Output: the columns of Input, then the number (BIGINT).
+type RowNumber struct {
+	Input Node
+	Keys  []int
+	Order int // a time attribute
+	Desc  bool
+	Pos   expr.Pos
+}
+
+// RowNumberColumn is the name of the number.
+const RowNumberColumn = "row_number$"
+
+// Schema implements Node.
+func (n *RowNumber) Schema() types.Schema {
+	s := types.Schema{Fields: append([]types.Field{}, n.Input.Schema().Fields...)}
+	s.Fields = append(s.Fields, types.Field{Name: RowNumberColumn, Type: types.BigIntType.NotNull()})
+	return s
+}
+
+// Inputs implements Node.
+func (n *RowNumber) Inputs() []Node { return []Node{n.Input} }

@@ -84,6 +84,14 @@ func mapInputs(n logical.Node, f func(logical.Node) logical.Node) logical.Node {
 		c := *n
 		c.Input = f(n.Input)
 		return &c
+	case *logical.RowNumber:
+		c := *n
+		c.Input = f(n.Input)
+		return &c
+	case *Dedup:
+		c := *n
+		c.Input = f(n.Input)
+		return &c
 	case *logical.Join:
 		c := *n
 		c.L, c.R = f(n.L), f(n.R)

@@ -43,6 +43,12 @@ func prune(n logical.Node, need []bool) (logical.Node, []int) {
 			s.Keys[i].Col = to[s.Keys[i].Col]
 		}
 		return &s, to
+	case *logical.RowNumber: // nothing runs it
+		r := *n
+		r.Input, _ = prune(n.Input, all(n.Input.Schema().Len()))
+		return &r, upTo(len(need))
+	case *Dedup:
+		return pruneDedup(n, need)
 	case *logical.Join:
 		return pruneJoin(n, need)
 	case *logical.Union:
@@ -237,6 +243,18 @@ func pruneTVF(n *logical.WindowTVF, need []bool) (logical.Node, []int) {
 		to[width+i] = input.Schema().Len() + i
 	}
 	return &t, to
+}
+
+func pruneDedup(n *Dedup, need []bool) (logical.Node, []int) {
+	in := slices.Clone(need)
+	for _, k := range append(slices.Clone(n.Keys), n.Order) {
+		in[k] = true
+	}
+	d := *n
+	var to []int
+	d.Input, to = prune(n.Input, in)
+	d.Keys, d.Order = remapAll(n.Keys, to), to[n.Order]
+	return &d, to
 }
 
 // pruneUnion makes all inputs keep the same columns.

@@ -18,6 +18,8 @@ func (r *rewriter) push(n logical.Node, conds []expr.Expr) logical.Node {
 			u.All = append(u.All, r.push(in, conds))
 		}
 		return u
+	case *logical.RowNumber:
+		return r.pushRowNumber(n, conds)
 	case *logical.Join:
 		return r.pushJoin(n, conds)
 	case *logical.WindowTVF:

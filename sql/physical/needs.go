@@ -160,7 +160,7 @@ func mayRefuse(n *node) bool {
 	case *plan.Sink:
 		return len(o.NotNull) > 0
 	case *plan.Normalize:
-		return o.Versioned || o.HorizonMs > 0
+		return o.Versioned && o.Ties == plan.TiesConflict || o.HorizonMs > 0
 	}
 	return false
 }

@@ -194,6 +194,8 @@ func (b *builder) usesTime(n logical.Node) bool {
 		return !n.Window.ProcTime
 	case *logical.Sort:
 		return len(n.Keys) > 0
+	case *opt.Dedup:
+		return n.Schema().Fields[n.Order].Type.Attr == types.RowTime
 	case *logical.Aggregate:
 		return anyOrdered(n.Aggs) // files are read in the order of time
 	case *opt.Calc:

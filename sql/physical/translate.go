@@ -39,6 +39,12 @@ func (b *builder) node(n logical.Node, upsert []int) *node {
 		return b.union(n)
 	case *logical.Sort:
 		return b.sort(n)
+	case *opt.Dedup:
+		return b.dedup(n)
+	case *logical.RowNumber:
+		b.fail(n.Pos, "not supported yet: ROW_NUMBER but to keep one row of each key").
+			WithHint("write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY ts) AS rn FROM t) WHERE rn = 1")
+		return nil
 	}
 	panic(fmt.Sprintf("BUG: planner does not know %T", n))
 }

@@ -25,12 +25,12 @@ import (
 func init() {
 	connector.Register(&connector.Factory{
 		Name: "clickhouse",
-		Doc: "A table of ClickHouse 25.8 or later. The table must exist. Each value is kept without loss or its row is refused: integers go into (U)Int8 to 256 and Decimal, " +
+		Doc: "A table of ClickHouse 25.8 or later. The table must exist, or 'sink.create' makes it. Each value is kept without loss or its row is refused: integers go into (U)Int8 to 256 and Decimal, " +
 			"DECIMAL into Decimal with as many digits after the point, STRING also into FixedString, UUID, Enum, IPv4, IPv6 and JSON, BYTES into String and FixedString, " +
 			"DATE into Date and Date32, TIME into Time and Time64, TIMESTAMP (as clocks show it in the column's time zone) and TIMESTAMP_LTZ into DateTime and DateTime64 with as many digits of the second, " +
 			"ARRAY, MAP, MULTISET and ROW into Array, Map and Tuple, intervals into integers (months, milliseconds); LowCardinality and Nullable make no difference. " +
 			"Rows that have no place in the table, or that the server refuses for what they contain, go to the dead-letter output. Read, it is a bounded table: each value comes back without loss, or the job stops and says which.",
-		Options: slices.Concat(options, sourceOptions), SinkChangelog: changelog, Check: check, Delivery: delivery, NewSource: newSource, NewSink: newSink,
+		Options: slices.Concat(options, resultsOptions, sourceOptions), SinkChangelog: changelog, Check: check, Delivery: delivery, NewSource: newSource, NewSink: newSink,
 	})
 }
 
@@ -191,10 +191,7 @@ func (s *sink) described(ctx context.Context) (*table, error) {
 	p := s.patience()
 	p.Within = min(p.Within, connector.OpenWithin)
 	for {
-		t, err := se.look(ctx)
-		if err == nil {
-			err = s.accept(t)
-		}
+		t, err := s.open(ctx, se)
 		if err == nil {
 			s.table = t
 			return t, nil
@@ -203,6 +200,23 @@ func (s *sink) described(ctx context.Context) (*table, error) {
 			return nil, fmt.Errorf("open table '%s' of ClickHouse: %w", s.cfg.Options.Get("table-name"), err)
 		}
 	}
+}
+
+// open looks at the table, which 'sink.create' makes where it is missing.
+func (s *sink) open(ctx context.Context, se *session) (*table, error) {
+	if err := s.create(ctx, se); err != nil {
+		return nil, err
+	}
+	t, err := se.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if s.cfg.Table.Results != nil {
+		if err := lintResults(ctx, s.cfg.Table, s.cfg.Options); err != nil {
+			return nil, err
+		}
+	}
+	return t, s.accept(t)
 }
 
 // accept refuses tables into which the rows, or the guarantee, do not go.

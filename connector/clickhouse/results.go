@@ -31,12 +31,14 @@ const idleSessions = 4
 // store is a table of results in ClickHouse.
 type store struct {
 	sqlstore.Store
-	d *ddl
-	c *config
+	d      *ddl
+	c      *config
+	create bool // what is missing may be made
 
 	mu    sync.Mutex
-	idle  []*session      // not in use; guarded by mu
-	knows map[string]bool // the settings of ours that the server has, nil: not asked yet; guarded by mu
+	made  bool            // it was; guarded by mu, as all that follows
+	idle  []*session      // not in use
+	knows map[string]bool // the settings of ours that the server has, nil: not asked yet
 }
 
 func openResults(_ context.Context, t *connector.Table, o option.Values) (results.Store, error) {
@@ -60,7 +62,7 @@ func newStore(t *connector.Table, o option.Values) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{d: d, c: c}
+	s := &store{d: d, c: c, create: o.Bool("sink.create")}
 	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest}
 	return s, nil
 }
@@ -86,11 +88,31 @@ func (s *store) with(ctx context.Context, f func(*session) error) error {
 			}
 			return nil
 		}
+		if s.mayCreate(err) {
+			if err := s.Ensure(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := p.again(ctx, err); err != nil {
 			se.close()
 			return fmt.Errorf("table '%s' of ClickHouse: %w", s.d.table, hinted(err))
 		}
 	}
+}
+
+// mayCreate reports, once, that a table is missing which 'sink.create' lets us make: whoever looks at results
+// may come before the job.
+func (s *store) mayCreate(err error) bool {
+	var se *serverError
+	if !s.create || !errors.As(err, &se) || se.code != 60 {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.made
+	s.made = true
+	return first
 }
 
 // hinted says what to do where a table of ours is missing.
@@ -126,6 +148,9 @@ func (s *store) Statements() []results.Statement { return s.d.statements() }
 
 // Ensure implements results.Store.
 func (s *store) Ensure(ctx context.Context) error {
+	s.mu.Lock()
+	s.made = true
+	s.mu.Unlock()
 	for _, st := range s.d.statements() {
 		if err := s.exec(ctx, st.SQL); err != nil {
 			return fmt.Errorf("create %s: %w", st.Name, err)

@@ -1,16 +1,21 @@
 package clickhouse
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/option"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
-// resultsOptions are the options of tables of results.
+// resultsOptions are the options of tables that are created.
 var resultsOptions = []option.Spec{
+	{Name: "sink.create", Kind: option.Bool, Default: "false", Doc: "Create the table where it is missing. A table of results (metadata column revision) comes with its companions and views, see docs/generations.md; " +
+		"others are a MergeTree in the order of `sink.create.order-by`, which keeps the tokens of 1000 blocks."},
+	{Name: "sink.create.order-by", Kind: option.String, Doc: "ORDER BY of a table that is created and holds no results; without it the PRIMARY KEY, or none.", Example: "at, id"},
 	{Name: "sink.create.cluster", Doc: "Tables of results that are created are created ON CLUSTER with this name, and replicated."},
 	{Name: "sink.create.replicated", Kind: option.Bool, Default: "false", Doc: "Tables of results that are created are replicated, with the server's default path: for databases that are the same on all replicas."},
 	{Name: "sink.create.partition", Kind: option.Enum, Values: []string{byMonth, byDay, byYear, byNothing}, Default: byMonth,
@@ -313,4 +318,68 @@ func (d *ddl) statements() []results.Statement {
 		{Name: d.table + "_conflicts", Why: "Keys with an equal revision and different content: there should be none.", SQL: d.conflicts()},
 		{Name: d.table + "_totals", Why: "Sums over the newest revisions, a row a window: an example of how to add results up.", SQL: d.totals()},
 	}
+}
+
+// create makes the table that 'sink.create' asks for, where it is missing.
+func (s *sink) create(ctx context.Context, se *session) error {
+	if !s.cfg.Options.Bool("sink.create") {
+		return nil
+	}
+	if s.cfg.Table.Results != nil {
+		return ensureResults(ctx, s.cfg.Table, s.cfg.Options)
+	}
+	sql, err := plainTable(s.cfg.Table, s.c, s.cfg.Options)
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	_, err = se.query(ctx, sql)
+	return err
+}
+
+// plainTable makes a table that holds no results.
+func plainTable(t *connector.Table, c *config, o option.Values) (string, error) {
+	d := &ddl{database: c.database, table: c.table}
+	if o.Bool("sink.create.replicated") {
+		d.replicated = "Replicated"
+	}
+	if name := o.Get("sink.create.cluster"); name != "" {
+		d.cluster, d.replicated = " ON CLUSTER "+quote(name), "Replicated"
+	}
+	var cols []string
+	for _, f := range t.Columns {
+		typ, err := columnType(f.Type)
+		if err != nil {
+			return "", fmt.Errorf("column %s: %w", f.Name, err)
+		}
+		def := quote(f.Name) + " " + typ
+		if f.Comment != "" {
+			def += " COMMENT " + literal(f.Comment)
+		}
+		cols = append(cols, def)
+	}
+	var order []string
+	for _, k := range t.PrimaryKey {
+		order = append(order, quote(k))
+	}
+	by := "tuple()"
+	switch len(order) {
+	case 0:
+	case 1:
+		by = order[0]
+	default:
+		by = "(" + strings.Join(order, ", ") + ")"
+	}
+	if o.Has("sink.create.order-by") {
+		by = "(" + o.Get("sink.create.order-by") + ")"
+	}
+	engine := "MergeTree"
+	switch o.Enum("sink.changelog") {
+	case collapsing:
+		engine = "CollapsingMergeTree(tidemark_sign)"
+		cols = append(cols, "tidemark_sign Int8")
+	case replacing:
+		engine = "ReplacingMergeTree(tidemark_version, is_deleted)"
+		cols = append(cols, "tidemark_version UInt64", "is_deleted UInt8")
+	}
+	return "CREATE TABLE IF NOT EXISTS " + d.name("") + d.cluster + " (\n\t" + strings.Join(cols, ",\n\t") + "\n) " + d.engine(engine) + "\nORDER BY " + by + d.keeps(1000), nil
 }

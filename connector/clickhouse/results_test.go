@@ -28,7 +28,7 @@ func (r *rig) resultTable(native bool) connector.SinkConfig {
 	t := resultstest.Table("board", "clickhouse", map[string]string{"connector": "clickhouse", "url": at + "/" + r.database, "table-name": "board",
 		"sink.delivery-guarantee": "exactly-once"})
 	f := connector.Lookup("clickhouse")
-	return connector.SinkConfig{Table: t, Options: option.Of(t.Options, f.Options, resultsOptions, connector.CommonOptions), Schema: t.Schema(), Mode: types.InsertOnly,
+	return connector.SinkConfig{Table: t, Options: option.Of(t.Options, f.Options, connector.CommonOptions), Schema: t.Schema(), Mode: types.InsertOnly,
 		Segments: &connectortest.Segments{}, Job: "job", Node: "board", Stderr: &r.warn, Bad: func(b format.BadRecord) error {
 			return fmt.Errorf("refused: %s: %w", b.Bytes, b.Err)
 		}}
@@ -109,7 +109,7 @@ func TestResultsLint(t *testing.T) {
 func TestResultsStatements(t *testing.T) {
 	tab := resultstest.Table("board", "clickhouse", map[string]string{"connector": "clickhouse", "url": "http://h/shop", "table-name": "board", "sink.create.cluster": "c"})
 	f := connector.Lookup("clickhouse")
-	st, err := newStore(tab, option.Of(tab.Options, f.Options, resultsOptions, connector.CommonOptions))
+	st, err := newStore(tab, option.Of(tab.Options, f.Options, connector.CommonOptions))
 	must(t, err)
 	var all string
 	for _, s := range st.Statements() {
@@ -235,7 +235,7 @@ func TestResultsPartitions(t *testing.T) {
 func TestResultsCrash(t *testing.T) {
 	r := live(t)
 	cfg := r.resultTable(false)
-	cfg.Options = option.Of(merged(cfg.Table.Options, "sink.buffer-flush.max-rows", "7"), connector.Lookup("clickhouse").Options, resultsOptions, connector.CommonOptions)
+	cfg.Options = option.Of(merged(cfg.Table.Options, "sink.buffer-flush.max-rows", "7"), connector.Lookup("clickhouse").Options, connector.CommonOptions)
 	st, err := newStore(cfg.Table, cfg.Options)
 	must(t, err)
 	defer st.Close()
@@ -279,6 +279,10 @@ func TestResultsCrash(t *testing.T) {
 	}
 	r.exec("OPTIMIZE TABLE DB.board FINAL")
 	r.expect("rows after a merge", "SELECT count(), sum(flights) FROM DB.board", "40\t780")
+}
+
+func optionsOf(t *connector.Table, f *connector.Factory) option.Values {
+	return option.Of(t.Options, f.Options, connector.CommonOptions)
 }
 
 func merged(m map[string]string, k, v string) map[string]string {

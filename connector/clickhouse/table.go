@@ -237,7 +237,7 @@ func shortDuration(d time.Duration) string {
 func (t *table) fit(cfg *connector.SinkConfig) (*encoder, error) {
 	o := cfg.Options
 	e := &encoder{schema: cfg.Schema}
-	m := matcher{server: t.zone, asZero: o.Bool("sink.null-as-default")}
+	m := matcher{server: t.zone}
 	var errs []string
 	written := map[string]bool{}
 	for i, f := range cfg.Schema.Fields {
@@ -259,6 +259,8 @@ func (t *table) fit(cfg *connector.SinkConfig) (*encoder, error) {
 			errs = append(errs, describe(f.Name, f.Type, c.typ, lossy("give the column a time zone", "it has none, and the server's is not known here")))
 			continue
 		}
+		// A row of results that is deleted has no values, and lists, maps and rows have no NULL there.
+		m.asZero = o.Bool("sink.null-as-default") || cfg.Table.Results != nil && f.Type.IsNested()
 		enc, err := m.match(f.Type, w)
 		if err != nil {
 			errs = append(errs, describe(f.Name, f.Type, c.typ, err))

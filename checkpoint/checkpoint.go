@@ -116,6 +116,8 @@ type Source struct {
 	// Memory is what the source's connector.Rememberer says of splits that were read to their end and
 	// are not among Splits.
 	Memory []byte `json:"memory,omitempty"`
+	// Remembered is how many those were.
+	Remembered int `json:"remembered,omitempty"`
 	// Done says that no more splits would be found.
 	Done bool `json:"done,omitempty"`
 	// Clock is the combined watermark of the source's time attribute, ms.

@@ -219,7 +219,7 @@ func (c *checkpoints) describe(m *checkpoint.Manifest, f *frozen) error {
 		slices.SortFunc(s.Splits, func(a, b checkpoint.Split) int { return a.Order - b.Order })
 		if sh.memory != nil {
 			var err error
-			if s.Memory, err = sh.memory.told(); err != nil {
+			if s.Memory, s.Remembered, err = sh.memory.told(); err != nil {
 				return fmt.Errorf("what was read of table %s: %w", sh.table.Name, err)
 			}
 		}

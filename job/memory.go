@@ -21,6 +21,7 @@ type memory struct {
 
 	mu   sync.Mutex
 	ends []string // part of a cut, and not told yet
+	n    int      // told, in this run and before
 }
 
 // tell takes note of splits whose end is part of the cut being taken.
@@ -33,15 +34,16 @@ func (m *memory) tell(ends map[string]connector.Position) {
 	m.ends = slices.AppendSeq(m.ends, maps.Keys(ends))
 }
 
-// told is what the checkpoint of the last cut holds.
-func (m *memory) told() ([]byte, error) {
+// told is what the checkpoint of the last cut holds, and of how many splits.
+func (m *memory) told() ([]byte, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b, err := m.r.Remember(m.ends)
 	if err == nil {
+		m.n += len(m.ends)
 		m.ends = nil
 	}
-	return b, err
+	return b, m.n, err
 }
 
 // recall gives the enumerator what a checkpoint holds, and the ended splits that it names.
@@ -58,6 +60,7 @@ func (s *sourceShared) recall(from *checkpoint.Source, ended []string) error {
 			return fmt.Errorf("what was read before: %w", err)
 		}
 	}
+	s.memory.n = from.Remembered + len(ended)
 	if len(ended) == 0 {
 		return nil
 	}

@@ -31,7 +31,7 @@ func TestCheckpoint_EndedFilesAreNotNamed(t *testing.T) {
 		o := job.Options{Parallelism: 2, Checkpoints: r.options(t, p, 3*time.Millisecond)}
 		if start == 1 {
 			s := &o.Checkpoints.From.Sources[0]
-			s.Memory = nil
+			s.Memory, s.Remembered = nil, 0
 			for f := range 5 {
 				s.Splits = append(s.Splits, checkpoint.Split{ID: fmt.Sprintf("%s/part-0-%d", dir, f), Ended: true})
 			}
@@ -53,6 +53,12 @@ func TestCheckpoint_EndedFilesAreNotNamed(t *testing.T) {
 		case <-all:
 		case <-time.After(10 * time.Second):
 			t.Fatalf("start %d: not everything was read: %v", start, got)
+		}
+		for end := time.Now().Add(10 * time.Second); j.Status().SplitsDone != 5*(start+1); {
+			if time.Now().After(end) {
+				t.Fatalf("start %d: %d files are said to have been read", start, j.Status().SplitsDone)
+			}
+			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(40 * time.Millisecond) // more is found if it is looked for
 		j.Stop()

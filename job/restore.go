@@ -50,7 +50,13 @@ func (s *sourceShared) restoreSplits(ctx context.Context, from *checkpoint.Sourc
 	}
 	s.discovered = done || from.Done
 	s.restored = map[string]checkpoint.Split{}
-	s.clock.restore(from.Clock)
+	read := from.Remembered
+	for _, sp := range from.Splits {
+		if sp.Ended {
+			read++
+		}
+	}
+	s.clock.restore(from.Clock, read)
 	for _, sp := range from.Splits {
 		if sp.Ended && s.memory != nil {
 			continue
@@ -308,11 +314,12 @@ func Settle(ctx context.Context, p *plan.Plan, o Options) error {
 	return errors.Join(err, j.closeAll())
 }
 
-// restore sets what the combined watermark had reached.
-func (c *clock) restore(wm int64) {
+// restore sets what the combined watermark had reached, and how many splits had been read to their end.
+func (c *clock) restore(wm int64, ended int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.combined = max(c.combined, wm)
+	c.finished += ended
 }
 
 // bookNames are the names of counters in a checkpoint.

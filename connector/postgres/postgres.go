@@ -1,4 +1,4 @@
-// Package postgres is the sink of PostgreSQL tables, under the name that Flink has for it, jdbc, and
+// Package postgres writes and reads PostgreSQL tables, under the name that Flink has for it, jdbc, and
 // under its own.
 //
 // Rows are encoded once, as tuples of COPY's binary format. Without a primary key they are appended
@@ -31,15 +31,15 @@ func init() {
 	const about = "With a PRIMARY KEY rows replace those of the same key and deletions delete them; the database needs a unique index over the key. " +
 		"Without one rows are appended by COPY. TIMESTAMP and TIMESTAMP_LTZ keep microseconds: finer digits are cut. STRING also goes into json, jsonb, uuid, enums " +
 		"and other types that have a text form, arrays into arrays; MAP, MULTISET and ROW are refused. Column names are found as they are written here, or in lower case. " +
-		"Rows that the database refuses for what they contain go to the dead-letter output. The table must exist. Reading is not supported yet."
+		"Rows that the database refuses for what they contain go to the dead-letter output. The table must exist. Read, it is a bounded table, in the order of a key or of scan.order-by, so that a restart goes on where it was, whole or in the parts of scan.partition.*; ARRAYs come back too, and a value that has no place in its type here stops the job, which says which."
 	connector.Register(&connector.Factory{
 		Name: "jdbc", Doc: "A table of PostgreSQL, with the options of Flink's JDBC connector; other databases are not supported yet. " + about,
-		Options:       slices.Concat(options("jdbc:postgresql://db:5432/shop"), compatible),
-		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSink: newSink,
+		Options:       slices.Concat(options("jdbc:postgresql://db:5432/shop"), sourceOptions, compatible),
+		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSource: newSource, NewSink: newSink,
 	})
 	connector.Register(&connector.Factory{
-		Name: "postgres", Doc: "A table of PostgreSQL. " + about, Options: options("postgres://db:5432/shop"),
-		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSink: newSink,
+		Name: "postgres", Doc: "A table of PostgreSQL. " + about, Options: slices.Concat(options("postgres://db:5432/shop"), sourceOptions),
+		SinkChangelog: changelog, Check: check, Delivery: delivery, NewSource: newSource, NewSink: newSink,
 	})
 }
 
@@ -62,13 +62,12 @@ func options(example string) []option.Spec {
 	}
 }
 
-// compatible are options of Flink's connector that only sources have, or that have no meaning here.
+// compatible are options of Flink's connector that have no meaning here.
 var compatible = []option.Spec{
 	{Name: "driver", Doc: "Accepted for compatibility."},
-	{Name: "scan.partition.*", Doc: "Of sources, which are not supported yet."},
-	{Name: "scan.fetch-size", Doc: "Of sources, which are not supported yet."},
-	{Name: "scan.auto-commit", Doc: "Of sources, which are not supported yet."},
-	{Name: "lookup.*", Doc: "Of sources, which are not supported yet."},
+	{Name: "scan.fetch-size", Doc: "Accepted for compatibility: rows are taken off the connection one by one."},
+	{Name: "scan.auto-commit", Doc: "Accepted for compatibility."},
+	{Name: "lookup.*", Doc: "Of lookup joins, which are not supported yet."},
 }
 
 func check(_ *connector.Table, o option.Values) error {
@@ -85,7 +84,7 @@ func check(_ *connector.Table, o option.Values) error {
 			return &option.Error{Key: key, Msg: fmt.Sprintf("option '%s' cannot be %d", key, o.Int(key)), Hint: "write 0 or more"}
 		}
 	}
-	return nil
+	return checkSource(o)
 }
 
 type sink struct {

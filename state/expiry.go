@@ -175,16 +175,12 @@ func (e *Expiry) lower(rec uint32, ms int64) {
 	}
 }
 
-// came says that a record was filled from an entry of the store.
+// came says that a record was filled from an entry of the store, which the index has, or is about to have.
 func (e *Expiry) came(rec uint32) {
 	used := int64(e.t.word(rec, e.at))
 	e.lower(rec, used)
 	if e.index.mark > 0 {
-		mark := uint64(0)
-		if e.index.complete {
-			mark = e.index.bucket(used)
-		}
-		e.t.At(rec)[e.index.mark] = mark
+		e.t.At(rec)[e.index.mark] = e.index.bucket(used)
 	}
 }
 

@@ -214,7 +214,7 @@ func (x *index) build(n int) {
 			return
 		}
 	}
-	x.complete, x.from = true, 0
+	x.complete = true
 	for g := sp.s.lo; g < hi; g++ {
 		x.setMark(&x.puts, g)
 	}

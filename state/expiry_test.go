@@ -466,3 +466,71 @@ func TestExpiry_Rescaled(t *testing.T) {
 		w.start(false) // for stop
 	})
 }
+
+// TestExpiry_Late: what of the index is on its way to the store when it is due is not missed.
+func TestExpiry_Late(t *testing.T) {
+	eachExpiring(t, func(t *testing.T, w *expiring) {
+		w.run(100)
+		w.freeze()
+		w.apply()
+		for k := range w.cold.m {
+			if k[2] == 1|IndexState {
+				delete(w.cold.m, k)
+			}
+		}
+		w.cold.sorted = nil
+		w.stop()
+		w.start(true)
+		w.now += 2 * w.ttl // all has expired
+		steps := func(n int) {
+			for range n {
+				w.now++
+				w.e.Step(w.now, 0)
+				w.freeze()
+			}
+		}
+		steps(60) // the index is made anew, and frozen
+		if w.apply(); len(w.cold.m) < 100 {
+			t.Fatalf("%d entries are left before the index is in the store", len(w.cold.m))
+		}
+		steps(60)
+		w.apply()
+		if times, _ := w.stored(); len(times) > 0 {
+			t.Errorf("%d entries are there yet", len(times))
+		}
+	})
+}
+
+// TestExpiry_Unsaved: records of a table that nobody saves expire by their zones alone.
+func TestExpiry_Unsaved(t *testing.T) {
+	const ttl, each = 160, 50
+	mem := NewMemory()
+	l := NewLayout([]types.Type{types.BigIntType}, false)
+	tab, enc := NewTable(mem, l, []uint64{0}), NewEncoder(l)
+	dropped, recs := 0, make([]uint32, each)
+	e := NewExpiry(tab, tab.Base(), ttl, func(uint32) { dropped++ })
+	use := func(first, now int64) {
+		v := vec.New(types.BigIntType, 0)
+		for i := range int64(each) {
+			v.AppendValue(first + i)
+		}
+		enc.Encode([]*vec.Vec{v}, upTo(each), nil)
+		tab.Upsert(enc, nil, recs)
+		for _, rec := range recs {
+			tab.At(rec)[tab.Base()] = uint64(now)
+		}
+	}
+	for now := int64(1); now < 10*ttl; now++ {
+		use(each*now, now)
+		use(0, now) // the same all the time
+		e.Step(now, 2*each)
+		if live := each * (ttl + 1); now > 2*ttl && (tab.Len() < live-each || tab.Len() > live*9/8+each) {
+			t.Fatalf("at %d there are %d records, %d live", now, tab.Len(), live)
+		}
+	}
+	if want := each * 8 * ttl; dropped < want {
+		t.Errorf("%d records were dropped, %d have expired", dropped, want)
+	}
+	tab.Release()
+	mem.Close()
+}

@@ -347,7 +347,11 @@ func (v *view) watch(j *engine.Run) {
 				continue // or a live table has the place
 			}
 			s := j.Status()
-			v.line.Set(progress(s, last) + survival(j))
+			line := progress(s, last)
+			if left := toGo(s, last); j.Bounded && left > 0 {
+				line += "  about " + show.Duration(left.Round(time.Second)) + " to go"
+			}
+			v.line.Set(line + survival(j))
 			last = s
 		}
 	}
@@ -382,6 +386,24 @@ func progress(s, last job.Status) string {
 		out += fmt.Sprintf("  idle splits %d of %d", idle, len(s.Splits))
 	}
 	return out
+}
+
+// toGo is about how long a job that ends by itself has still to read, going by what it has read since last; 0 where
+// that is not known.
+func toGo(s, last job.Status) time.Duration {
+	var longest time.Duration
+	passed := s.Elapsed - last.Elapsed
+	for table, left := range s.Lag {
+		was, known := last.Lag[table]
+		switch {
+		case left == 0:
+		case !known || was <= left || passed <= 0:
+			return 0 // more has appeared than was read
+		default:
+			longest = max(longest, time.Duration(float64(left)/float64(was-left)*float64(passed)))
+		}
+	}
+	return longest
 }
 
 func idleSplits(s job.Status) int {

@@ -158,7 +158,8 @@ func mayRefuse(n *node) bool {
 	case *plan.Expand:
 		return slices.ContainsFunc(o.Projects, mayFailAny)
 	case *plan.Sink:
-		return len(o.NotNull) > 0
+		// The target may refuse rows too: where they go somewhere it is told where they came from.
+		return len(o.NotNull) > 0 || o.Table != nil && (o.Table.Options["dead-letter.path"] != "" || o.Table.Options["dead-letter.table"] != "")
 	case *plan.Normalize:
 		return o.Versioned && o.Ties == plan.TiesConflict || o.HorizonMs > 0
 	}

@@ -265,10 +265,12 @@ func (s *sink) NewCommitter(context.Context) (connector.Committer, error) {
 // cutter cuts rows into blocks.
 type cutter struct {
 	enc         *encoder
-	rows, bytes int // of a block
-	// dst is what a block is appended to; full takes it then.
+	rows, bytes int              // of a block
+	places      connector.Places // of the rows of the block at hand
+	// dst is what a block is appended to; full takes it then, and the places of its rows, which are valid
+	// during the call.
 	dst  func() []byte
-	full func(context.Context, []byte) error
+	full func(context.Context, []byte, *connector.Places) error
 }
 
 // add takes rows of b.
@@ -276,6 +278,7 @@ func (c *cutter) add(ctx context.Context, b *vec.Batch, rows []int32) error {
 	for len(rows) > 0 {
 		n := min(len(rows), c.rows-c.enc.n)
 		c.enc.add(b, rows[:n])
+		c.places.Add(b, rows[:n])
 		rows = rows[n:]
 		if c.enc.n >= c.rows || c.enc.size() >= c.bytes {
 			if err := c.cut(ctx); err != nil {
@@ -291,5 +294,7 @@ func (c *cutter) cut(ctx context.Context) error {
 	if c.enc.n == 0 {
 		return nil
 	}
-	return c.full(ctx, c.enc.block(c.dst()))
+	err := c.full(ctx, c.enc.block(c.dst()), &c.places)
+	c.places.Reset()
+	return err
 }

@@ -48,7 +48,12 @@ func (w *sealer) Write(ctx context.Context, b *vec.Batch) error {
 }
 
 // seal takes a block behind room for its length.
-func (w *sealer) seal(_ context.Context, frame []byte) error {
+func (w *sealer) seal(_ context.Context, frame []byte, places *connector.Places) error {
+	le.PutUint32(frame, uint32(len(frame)-frameHead))
+	frame = append(frame, make([]byte, frameHead)...)
+	at := len(frame)
+	frame = places.Append(frame)
+	le.PutUint32(frame[at-frameHead:], uint32(len(frame)-at))
 	w.buf = frame
 	seg, fresh, err := w.Segment()
 	if err == nil && fresh {
@@ -57,7 +62,6 @@ func (w *sealer) seal(_ context.Context, frame []byte) error {
 	if err != nil {
 		return err
 	}
-	le.PutUint32(frame, uint32(len(frame)-frameHead))
 	_, err = seg.Write(frame)
 	return err
 }
@@ -126,7 +130,7 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 	n, noted := int64(0), int64(0)
 	prefix := fmt.Sprintf("%s%s/%d/", c.s.prefix(), id.Lineage, id.Checkpoint)
 	for _, sealed := range cs {
-		err := c.segment(ctx, sealed, func(b []byte) error {
+		err := c.segment(ctx, sealed, func(b []byte, o origins) error {
 			if !m.has(id.Checkpoint, n) {
 				if n-noted >= noteEvery {
 					if err := c.note(ctx, id.Lineage, mark{id.Checkpoint, n}); err != nil {
@@ -134,7 +138,7 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 					}
 					noted = n
 				}
-				if err := c.insert.block(ctx, b, prefix+strconv.FormatInt(n, 10)); err != nil {
+				if err := c.insert.block(ctx, b, prefix+strconv.FormatInt(n, 10), o, 0); err != nil {
 					return err
 				}
 				killpoint.Pass("commit/clickhouse-inserted")
@@ -193,7 +197,7 @@ func (t *table) noteEvery() int64 {
 }
 
 // segment calls f with each block of a segment.
-func (c *committer) segment(ctx context.Context, sealed connector.Committable, f func([]byte) error) error {
+func (c *committer) segment(ctx context.Context, sealed connector.Committable, f func([]byte, origins) error) error {
 	file, err := c.s.cfg.Segments.Open(ctx, sealed)
 	if err != nil {
 		return &connector.UnreadError{Err: err}
@@ -213,7 +217,7 @@ func (c *committer) segment(ctx context.Context, sealed connector.Committable, f
 		case err != nil:
 			return err
 		}
-		if err := f(b); err != nil {
+		if err := f(b, &sealedPlaces{block: b, raw: r.places}); err != nil {
 			return err
 		}
 	}

@@ -24,8 +24,8 @@ var errLost = errors.New("the answer of the server was lost")
 // block inserts b under a token. What fails is tried again, under the same token and with the same
 // bytes; what is refused for what it contains is halved, down to the rows refused, which are dead
 // letters. The tokens of the halves follow from the path to them: after a crash the same halves come
-// under the same tokens.
-func (in *inserter) block(ctx context.Context, b []byte, token string) error {
+// under the same tokens. o says what the rows came from; those of b begin with its row from.
+func (in *inserter) block(ctx context.Context, b []byte, token string, o origins, from int) error {
 	err := in.insist(ctx, b, token)
 	c := classOf(err)
 	if err == nil || c != refused && c != wide {
@@ -39,7 +39,7 @@ func (in *inserter) block(ctx context.Context, b []byte, token string) error {
 		if c == wide {
 			return connector.AsFatal(err)
 		}
-		return in.refuse(blk, err)
+		return in.refuse(blk, err, o, from)
 	}
 	mid := blk.rows / 2
 	for k, ends := range [2][2]int{{0, mid}, {mid, blk.rows}} {
@@ -47,7 +47,7 @@ func (in *inserter) block(ctx context.Context, b []byte, token string) error {
 		if err != nil {
 			return err
 		}
-		if err := in.block(ctx, half, fmt.Sprintf("%s/%d", token, k)); err != nil {
+		if err := in.block(ctx, half, fmt.Sprintf("%s/%d", token, k), o, from+ends[0]); err != nil {
 			return err
 		}
 	}
@@ -55,12 +55,13 @@ func (in *inserter) block(ctx context.Context, b []byte, token string) error {
 }
 
 // refuse hands a row to the dead-letter output.
-func (in *inserter) refuse(blk *block, err error) error {
+func (in *inserter) refuse(blk *block, err error, o origins, at int) error {
 	var se *serverError
 	if errors.As(err, &se) {
 		err = se
 	}
-	if err := in.s.cfg.Bad(format.BadRecord{Bytes: blk.rowText(0), Err: fmt.Errorf("%w: %w", connector.ErrRefused, err)}); err != nil {
+	origin, pos := o.Of(at)
+	if err := in.s.cfg.Bad(format.BadRecord{Bytes: blk.rowText(0), Origin: origin, Pos: pos, Err: fmt.Errorf("%w: %w", connector.ErrRefused, err)}); err != nil {
 		return connector.AsFatal(err)
 	}
 	return nil

@@ -536,7 +536,8 @@ func FuzzType(f *testing.F) {
 
 // FuzzSegment reads segments that anybody made.
 func FuzzSegment(f *testing.F) {
-	f.Add([]byte(segmentMagic + "\x03\x00\x00\x00abc"))
+	f.Add([]byte(segmentMagic + "\x03\x00\x00\x00abc\x01\x00\x00\x00\x00"))
+	f.Add([]byte(segmentFirst + "\x03\x00\x00\x00abc"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r, err := readSegment(bytes.NewReader(in))
 		for err == nil {

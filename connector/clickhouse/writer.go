@@ -22,7 +22,7 @@ type writer struct {
 
 	ctx    context.Context // of inserts; ends with Close
 	cancel context.CancelFunc
-	queue  chan []byte
+	queue  chan filledBlock
 	free   chan []byte   // blocks that are done, to be filled again
 	moved  chan struct{} // from the sender: a block is done, or an error
 	over   chan struct{} // closed when the sender has ended
@@ -32,9 +32,15 @@ type writer struct {
 	err     error
 }
 
+// filledBlock is a block, and what its rows came from.
+type filledBlock struct {
+	b      []byte
+	places connector.Places
+}
+
 func newWriter(ctx context.Context, s *sink, t *table, cut cutter) *writer {
 	w := &writer{s: s, cutter: cut, interval: s.cfg.Options.Duration("sink.buffer-flush.interval"),
-		queue: make(chan []byte, 1), free: make(chan []byte, 2), moved: make(chan struct{}, 1), over: make(chan struct{})}
+		queue: make(chan filledBlock, 1), free: make(chan []byte, 2), moved: make(chan struct{}, 1), over: make(chan struct{})}
 	w.dst = func() []byte {
 		select {
 		case b := <-w.free:
@@ -43,9 +49,11 @@ func newWriter(ctx context.Context, s *sink, t *table, cut cutter) *writer {
 			return nil
 		}
 	}
-	w.full = func(ctx context.Context, b []byte) error {
+	w.full = func(ctx context.Context, b []byte, places *connector.Places) error {
 		w.since = time.Now()
-		return w.hand(ctx, b)
+		full := filledBlock{b, *places}
+		*places = connector.Places{}
+		return w.hand(ctx, full)
 	}
 	w.ctx, w.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go w.send()
@@ -63,8 +71,9 @@ func (w *writer) send() {
 		select {
 		case <-w.ctx.Done():
 			return
-		case b := <-w.queue:
-			err := in.block(w.ctx, b, fmt.Sprintf("%s%d", run, n))
+		case full := <-w.queue:
+			b := full.b
+			err := in.block(w.ctx, b, fmt.Sprintf("%s%d", run, n), &full.places, 0)
 			if in.once && w.ctx.Err() == nil && (errors.Is(err, errLost) || classOf(err) == away) && err != nil {
 				w.lost(b, err)
 				err = nil
@@ -110,7 +119,7 @@ func (w *writer) state() (waiting int, err error) {
 }
 
 // hand gives a block to the sender; it waits while another one waits.
-func (w *writer) hand(ctx context.Context, b []byte) error {
+func (w *writer) hand(ctx context.Context, b filledBlock) error {
 	w.mu.Lock()
 	w.waiting++
 	w.mu.Unlock()

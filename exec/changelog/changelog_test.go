@@ -63,6 +63,7 @@ func entities(c exectest.Case) *plan.Normalize {
 	if ts := c.Columns(c.Args["time"]); ts != nil {
 		n.RowTime = ts[0]
 	}
+	n.Ties = map[string]plan.Ties{"first": plan.TiesFirst, "last": plan.TiesLast}[c.Args["ties"]]
 	n.HorizonMs, _ = strconv.ParseInt(c.Args["horizon"], 10, 64)
 	return n
 }

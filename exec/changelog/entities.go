@@ -19,9 +19,9 @@ import (
 // Entities is Normalize for rows that say themselves how new they are, or that are remembered within a
 // horizon only. For an entity whose version v is known:
 //
-//	row          lower than v   v                                  higher than v
-//	+I, +U       stale          the same: duplicate; else conflict  replaces the row
-//	-D           stale          deletes the row                     deletes the row
+//	row       lower than v   v                                   higher than v
+//	+I, +U    stale          the same: duplicate; else see Ties  replaces the row
+//	-D        stale          deletes the row                     deletes the row
 //
 // -D without a version deletes what is there, under the version of that. A deleted entity is kept as a
 // tombstone of its version, so that a row that was overtaken does not revive it: only a higher version

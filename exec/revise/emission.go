@@ -23,7 +23,7 @@ type emission struct {
 
 	meta   []*vec.Vec // by ResultMetadata
 	consts constants
-	masks  []mask // of the columns of the result, the count and the cause
+	masks  []mask // of the columns of the result
 	alive  vec.Bitmap
 	cols   []*vec.Vec
 	batch  vec.Batch
@@ -65,7 +65,7 @@ func (e *emission) init(n *plan.Revise) {
 		e.asked[i] = slices.Contains(n.Metadata, plan.ResultMetadata(i))
 	}
 	e.consts = newConstants(n.Generation)
-	e.masks = make([]mask, n.Columns+2)
+	e.masks = make([]mask, n.Columns)
 	e.cols = make([]*vec.Vec, n.Columns+len(n.Metadata))
 }
 
@@ -126,9 +126,9 @@ func (e *emission) emit(out op.Output, o origin) error {
 		case plan.ResultEmitReason:
 			v = e.reasons(v, o.reason)
 		case plan.ResultInputCount:
-			v = e.known(e.n.Columns, v, o.count)
+			v = known(v, o.count)
 		case plan.ResultCause:
-			v = e.known(e.n.Columns+1, v, o.cause)
+			v = known(v, o.cause)
 		}
 		e.cols[e.n.Columns+k] = v
 	}
@@ -167,10 +167,11 @@ func (e *emission) reasons(v, given *vec.Vec) *vec.Vec {
 	return v
 }
 
-// known is what the input gives, NULL where the row is deleted, or nothing but NULL in v.
-func (e *emission) known(m int, v, given *vec.Vec) *vec.Vec {
+// known is what the input gives, also of rows that are deleted: a -D row has the count and the cause of
+// the deletion. Where it gives nothing it is v, made nothing but NULL.
+func known(v, given *vec.Vec) *vec.Vec {
 	if given != nil {
-		return e.masks[m].over(given, e)
+		return given
 	}
 	v.AllValid()
 	clear(v.Valid)

@@ -13,6 +13,11 @@
 // is late for a window that has not fired yet, but not for others of its slice, waits until that
 // window has fired (held.go), so that a batch of many rows gives what rows one by one give.
 //
+// Rows that are late for a window go to whoever wants them (late.go). Windows that show results before
+// they are over, correct them after that, or tell what caused them are kept apart from each other, with
+// what was shown of them (emitting.go, sessions.go, show.go, cause.go). Windows that are shown once, when
+// nothing can correct them any more, are ordinary ones that are over later.
+//
 // What survives a restart is entries of keyed state, one a key and slice, window or (with sessions)
 // key, and the watermark; save.go says how they look, agg_save.go how parts that were differently far
 // come together. A local phase keeps nothing: it emits what it holds before a checkpoint.

@@ -23,10 +23,17 @@ type lateRows struct {
 	start, end     []int64
 	stamps, lateBy []int64
 	pos            []int64
-	windows        map[[2]int64]int64 // rows by window; nil: not wanted
-	last           [2]int64           // the window counted last, and how many
-	count          int64
+
+	missed []missedWindow // of the batch at hand
+	last   int            // the one that was counted last
+	// byEnd and byBoth find the others: their windows follow from their ends, but for those that came with
+	// the rows. nil: windows are not wanted.
+	byEnd  map[int64]int
+	byBoth map[missedWindow]int
 }
+
+// missedWindow is a window and, but in a key, the number of rows late for it.
+type missedWindow struct{ start, end, rows int64 }
 
 func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows {
 	if ctx.Late == nil && ctx.Missed == nil {
@@ -40,7 +47,7 @@ func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows 
 		}
 	}
 	if ctx.Missed != nil {
-		l.windows = map[[2]int64]int64{}
+		l.byEnd, l.byBoth = map[int64]int{}, map[missedWindow]int{}
 	}
 	return l
 }
@@ -51,12 +58,8 @@ func (l *lateRows) miss(b *vec.Batch, r int32, start, end, over, stamp int64) er
 	if l == nil {
 		return nil
 	}
-	if l.windows != nil {
-		if w := [2]int64{start, end}; w != l.last {
-			l.counted()
-			l.last = w
-		}
-		l.count++
+	if l.byEnd != nil {
+		l.count(start, end)
 	}
 	if l.batch == nil {
 		return nil
@@ -70,12 +73,29 @@ func (l *lateRows) miss(b *vec.Batch, r int32, start, end, over, stamp int64) er
 	return nil
 }
 
-// counted books what was counted for the last window.
-func (l *lateRows) counted() {
-	if l.count > 0 {
-		l.windows[l.last] += l.count
-		l.count = 0
+// count counts a row for a window.
+func (l *lateRows) count(start, end int64) {
+	if l.last < len(l.missed) {
+		if w := &l.missed[l.last]; w.start == start && w.end == end {
+			w.rows++
+			return
+		}
 	}
+	var ok bool
+	if l.n.Attached {
+		key := missedWindow{start: start, end: end}
+		if l.last, ok = l.byBoth[key]; !ok {
+			l.last = len(l.missed)
+			l.byBoth[key] = l.last
+		}
+	} else if l.last, ok = l.byEnd[end]; !ok {
+		l.last = len(l.missed)
+		l.byEnd[end] = l.last
+	}
+	if !ok {
+		l.missed = append(l.missed, missedWindow{start: start, end: end})
+	}
+	l.missed[l.last].rows++
 }
 
 // tell passes on what was noted of the rows of b.
@@ -83,14 +103,13 @@ func (l *lateRows) tell(b *vec.Batch) error {
 	if l == nil {
 		return nil
 	}
-	if l.windows != nil {
-		l.counted()
-		if len(l.windows) > 0 {
-			for w, n := range l.windows {
-				l.ctx.Missed(w[0], w[1], n)
-			}
-			clear(l.windows)
+	if len(l.missed) > 0 {
+		for _, w := range l.missed {
+			l.ctx.Missed(w.start, w.end, w.rows)
 		}
+		l.missed = l.missed[:0]
+		clear(l.byEnd)
+		clear(l.byBoth)
 	}
 	if len(l.rows) == 0 {
 		return nil
@@ -109,9 +128,18 @@ func (l *lateRows) emit(b *vec.Batch) error {
 	for _, c := range cols {
 		c.Resize(n)
 	}
+	// The same few words again and again are written once.
+	cols[0].SetString(0, l.label)
+	for k := range n {
+		cols[0].Refs[k] = cols[0].Refs[0]
+	}
+	var kinds [types.Delete + 1]vec.Ref
+	for k := range kinds {
+		cols[5].SetString(0, types.RowKind(k).String())
+		kinds[k] = cols[5].Refs[0]
+	}
 	for k, r := range l.rows {
-		cols[0].SetString(k, l.label)
-		cols[5].SetString(k, b.Kind(int(r)).String())
+		cols[5].Refs[k] = kinds[b.Kind(int(r))]
 	}
 	copy(cols[1].I64, l.start)
 	copy(cols[2].I64, l.end)

@@ -885,3 +885,33 @@ func FuzzRestore_Cumulate(f *testing.F) {
 func FuzzRestore_Session(f *testing.F) { fuzzRestore(f, plan.Window{Kind: plan.Session, Size: 30}, -1) }
 
 func FuzzRestore_Emitting(f *testing.F) { fuzzRestore(f, plan.Window{Kind: plan.Tumble, Size: 40}, 5) }
+
+// FuzzRestore_Told is of windows that count rows and tell causes, FuzzRestore_Sessions of sessions that
+// are corrected and do so too.
+func FuzzRestore_Told(f *testing.F) { fuzzTold(f, plan.Window{Kind: plan.Hop, Size: 40, Step: 20}) }
+
+func FuzzRestore_Sessions(f *testing.F) { fuzzTold(f, plan.Window{Kind: plan.Session, Size: 10}) }
+
+func fuzzTold(f *testing.F, w plan.Window) {
+	in := types.NewSchema(append(schema.Fields[:4:4], types.Field{Name: "src", Type: stringType.NotNull()},
+		types.Field{Name: "pos", Type: bigintType.NotNull()})...)
+	c := exectest.Case{Schema: in}
+	aggs, err := c.Aggs("COUNT(*); COUNT(DISTINCT i); MIN(s)", true)
+	if err != nil {
+		f.Fatal(err)
+	}
+	w.TimeCol = 1
+	n := &plan.WindowAgg{Window: w, Keys: []int{3, 0}, Aggs: aggs, EarlyFireMs: -1, LateFireMs: -1, EarlyFireRows: 2,
+		AllowedLatenessMs: 30, Props: []plan.WindowProp{plan.WindowEnd, plan.WindowReason, plan.WindowCount, plan.WindowCause}}
+	var script []exectest.Step
+	for i, s := range randomScript(newRand(3), 60, false) {
+		if s.Vals != nil {
+			s.Vals = append(s.Vals[:4:4], []types.Value{"a", "b c:%"}[i%2], int64(i))
+		}
+		script = append(script, s)
+	}
+	exectest.FuzzRestore(f, func() (op.Operator, error) {
+		o, err := window.NewAgg(n, in, outSchema(in, n))
+		return newWitness(o, false, 4, 5), err
+	}, in, script, exectest.Options{})
+}

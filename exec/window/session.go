@@ -25,20 +25,24 @@ import (
 // moves on to the bucket of the end it has by then. So a row that extends a session, which most
 // do, costs nothing there.
 type Session struct {
-	n     *plan.WindowAgg
-	inS   types.Schema
-	ctx   *op.Context
-	out   op.Output
-	mem   *state.Memory
-	zone  *zone
-	gap   int64
-	lag   int64 // by how much sessions are over later than their last millisecond
-	set   *agg.Set
-	keys  *state.Table
-	st    *agg.Store
-	init  []uint64
-	wm    int64
-	lates *lateRows
+	n    *plan.WindowAgg
+	inS  types.Schema
+	ctx  *op.Context
+	out  op.Output
+	mem  *state.Memory
+	zone *zone
+	gap  int64
+	lag  int64 // by how much sessions are over later than their last millisecond
+	set  *agg.Set
+	keys *state.Table
+	st   *agg.Store
+	init []uint64
+	wm   int64
+	// sorted says that the sessions of a key are in the order of their starts, the last one first, since
+	// there may be many besides the one that most rows are for; seen is the greatest stamp so far.
+	sorted bool
+	seen   int64
+	lates  *lateRows
 	levels
 	timers  timers
 	enc     *state.Encoder
@@ -94,7 +98,8 @@ func newSession(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, lag: lagOf(n), wm: vec.MinTime}
+	o := &Session{n: n, inS: in, set: set, gap: n.Window.Size, lag: lagOf(n), wm: vec.MinTime, seen: vec.MinTime}
+	o.sorted = o.lag > 0
 	o.levels.start(vec.MinTime, nil)
 	o.batch = vec.NewBatch(out)
 	return o, nil
@@ -228,14 +233,19 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 	head := &o.keys.Chunks[kr>>state.ChunkBits][int(kr&state.ChunkMask)+o.keys.Base()]
 	start, end := t, t+o.gap
 	var mine uint32
+	first := int64(0) // start of mine as it was
+	o.seen = max(o.seen, stamp)
 	for id := uint32(*head); id != 0; {
 		w := o.st.R.At(id)
 		next := uint32(w[sessNext])
 		s, e := int64(w[sessStart]), int64(w[sessEnd])
+		if o.passedBy(t, e) {
+			break
+		}
 		if start <= e && end >= s && o.over(e) > stamp {
 			start, end = min(start, s), max(end, e)
 			if mine == 0 {
-				mine = id
+				mine, first = id, s
 			} else {
 				o.merge(b, head, mine, id, kept)
 			}
@@ -245,6 +255,10 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 		id = next
 	}
 	if mine != 0 {
+		if o.sorted && start < first {
+			o.unlink(head, mine)
+			o.link(head, mine)
+		}
 		return mine
 	}
 	due := o.over(end)
@@ -256,10 +270,10 @@ func (o *Session) assign(b *vec.Batch, kr uint32, t, stamp int64, kept int) uint
 	}
 	id := o.st.R.Alloc()
 	w := o.st.R.At(id)
-	w[sessKey], w[sessNext] = uint64(kr), *head
+	w[sessKey], w[sessNext] = uint64(kr), 0
 	w[sessStart], w[sessEnd] = uint64(start), uint64(end)
 	copy(w[sessHead:], o.init)
-	*head = uint64(id)
+	o.link(head, id)
 	o.timers.add(due, id)
 	return id
 }
@@ -276,6 +290,47 @@ func (o *Session) merge(b *vec.Batch, head *uint64, into, from uint32, kept int)
 	o.st.Drop(s[:])
 	o.unlink(head, from)
 	o.st.R.At(from)[0] |= flagDead
+}
+
+// passedBy reports whether a row at t is for no session that is behind one that ends at end. That is so
+// where these are over for all rows or apart from each other: sessions that touched would have merged,
+// unless one of them was over for the row that made them touch.
+func (o *Session) passedBy(t, end int64) bool {
+	return o.sorted && end < t && o.over(end) > o.seen
+}
+
+// link puts a session among those of its key, whose first one is head.
+func (o *Session) link(head *uint64, id uint32) {
+	w := o.st.R.At(id)
+	at := head
+	if o.sorted {
+		for *at != 0 {
+			v := o.st.R.At(uint32(*at))
+			if int64(v[sessStart]) < int64(w[sessStart]) {
+				break
+			}
+			at = &v[sessNext]
+		}
+	}
+	w[sessNext] = *at
+	*at = uint64(id)
+}
+
+// loaded notes where the sessions of a key, which were just loaded, are not all apart from each other. They take
+// rows for as long as lateness after they are over.
+func (o *Session) loaded(kr uint32, lateness int64) {
+	if !o.sorted {
+		return
+	}
+	last := int64(never) // the start of the one before
+	for id := uint32(o.keys.At(kr)[o.keys.Base()]); id != 0; {
+		w := o.st.R.At(id)
+		if end := int64(w[sessEnd]); end >= last {
+			o.seen = max(o.seen, o.over(end)+lateness)
+		}
+		last = int64(w[sessStart])
+		id = uint32(w[sessNext])
+	}
 }
 
 func (o *Session) unlink(head *uint64, id uint32) {

@@ -48,7 +48,7 @@ func (o *Session) Restore(saved state.Saved, heads [][]byte) error {
 	if err != nil {
 		return err
 	}
-	o.wm = p.wm
+	o.wm, o.seen = p.wm, max(o.seen, p.wm)
 	o.levels.start(p.wm, p.levels)
 	if o.spill.Stored() {
 		err = o.restoreStored(saved)
@@ -101,9 +101,12 @@ func (o *Session) LoadValue(kr uint32, b []byte) error {
 		w[sessStart], w[sessEnd] = le.Uint64(b[2:]), le.Uint64(b[11:])
 		copy(w[sessHead:], o.init)
 		o.timers.add(o.over(int64(w[sessEnd])), id)
-		if last == 0 {
+		switch {
+		case last == 0:
 			o.keys.At(kr)[o.keys.Base()] = uint64(id)
-		} else {
+		case o.sorted: // perhaps they were not
+			o.link(&o.keys.At(kr)[o.keys.Base()], id)
+		default:
 			o.st.R.At(last)[sessNext] = uint64(id)
 		}
 		last = id
@@ -124,6 +127,7 @@ func (o *Session) LoadValue(kr uint32, b []byte) error {
 	if len(b) > 0 || last == 0 {
 		return errEntry
 	}
+	o.loaded(kr, 0)
 	o.unpark(kr)
 	return nil
 }

@@ -63,7 +63,7 @@ func newSessions(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Sessions{Session: Session{n: n, inS: in, set: set, gap: n.Window.Size, lag: lagOf(n), wm: vec.MinTime},
+	o := &Sessions{Session: Session{n: n, inS: in, set: set, gap: n.Window.Size, lag: lagOf(n), wm: vec.MinTime, seen: vec.MinTime, sorted: true},
 		emission: newEmission(n), show: newShower(n, out)}
 	return o, nil
 }
@@ -192,17 +192,22 @@ func (o *Sessions) place(b *vec.Batch, kr uint32, t, stamp int64, kept int) (uin
 	head := func() *uint64 { return &o.keys.Chunks[kr>>state.ChunkBits][int(kr&state.ChunkMask)+o.keys.Base()] }
 	start, end := t, t+o.gap
 	var mine uint32
+	first := int64(0) // start of mine as it was
+	o.seen = max(o.seen, stamp)
 	for id := uint32(*head()); id != 0; {
 		w := o.st.R.At(id)
 		next := uint32(w[sessNext])
 		s, e := int64(w[sessStart]), int64(w[sessEnd])
+		if e < t && o.closes(e) > o.seen {
+			break // see Session.passedBy
+		}
 		if start <= e && end >= s && o.closes(e) > stamp {
 			if err := o.rest(b, id, kept); err != nil {
 				return 0, err
 			}
 			start, end = min(start, s), max(end, e)
 			if mine == 0 {
-				mine = id
+				mine, first = id, s
 			} else {
 				o.absorb(b, head(), mine, id, kept)
 			}
@@ -211,6 +216,10 @@ func (o *Sessions) place(b *vec.Batch, kr uint32, t, stamp int64, kept int) (uin
 		id = next
 	}
 	if mine != 0 {
+		if start < first {
+			o.unlink(head(), mine)
+			o.link(head(), mine)
+		}
 		return mine, nil
 	}
 	if o.closes(end) <= stamp {
@@ -222,10 +231,10 @@ func (o *Sessions) place(b *vec.Batch, kr uint32, t, stamp int64, kept int) (uin
 	id := o.st.R.Alloc()
 	w := o.st.R.At(id)
 	clear(w[sessKey:corrHead])
-	w[sessKey], w[sessNext] = uint64(kr), *head()
+	w[sessKey] = uint64(kr)
 	w[sessStart], w[sessEnd] = uint64(start), uint64(end)
 	copy(w[corrHead:], o.init)
-	*head() = uint64(id)
+	o.link(head(), id)
 	o.fresh = append(o.fresh, id)
 	o.queue(id)
 	return id, nil

@@ -52,7 +52,7 @@ func (o *Sessions) Restore(saved state.Saved, heads [][]byte) error {
 	if err != nil {
 		return err
 	}
-	o.wm = p.wm
+	o.wm, o.seen = p.wm, max(o.seen, p.wm)
 	if err = o.keeper.Restore(o.keys, saved); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (o *Sessions) LoadValue(kr uint32, b []byte) error {
 		if last == 0 {
 			o.keys.At(kr)[o.keys.Base()] = uint64(id)
 		} else {
-			o.st.R.At(last)[sessNext] = uint64(id)
+			o.link(&o.keys.At(kr)[o.keys.Base()], id)
 		}
 		last = id
 		var err error
@@ -146,6 +146,7 @@ func (o *Sessions) LoadValue(kr uint32, b []byte) error {
 	if len(b) > 0 || last == 0 {
 		return errEntry
 	}
+	o.loaded(kr, o.lateness)
 	return nil
 }
 

@@ -58,6 +58,7 @@ type machine struct {
 	wm      int64
 	dropped int64
 	out     []string // results with their stamps
+	late    *lateLog
 }
 
 // windows lists all windows that time t is in, by trying every start.
@@ -105,7 +106,8 @@ func (m *machine) row(s exectest.Step) {
 	}
 	late := true
 	for _, w := range m.windows(ts.Hi) {
-		if w[1]-1 <= m.wm {
+		if over := w[1] - 1 + m.n.AllowedLatenessMs; over <= m.wm {
+			m.late.add(m.in, s, w, over, m.wm)
 			continue
 		}
 		late = false
@@ -122,7 +124,7 @@ func (m *machine) row(s exectest.Step) {
 func (m *machine) watermark(wm int64) {
 	var due [][2]int64
 	for w := range m.open {
-		if w[1]-1 <= wm {
+		if w[1]-1+m.n.AllowedLatenessMs <= wm {
 			due = append(due, w)
 		}
 	}
@@ -149,8 +151,34 @@ func stamped(rows []exectest.Out) []string {
 	return out
 }
 
+// lateLog is late rows, as text, and the windows missed.
+type lateLog struct {
+	rows   []string
+	missed map[string]int
+}
+
+func (l *lateLog) add(in types.Schema, s exectest.Step, w [2]int64, over, wm int64) {
+	if l == nil {
+		return
+	}
+	var text []string
+	for i, x := range s.Vals {
+		text = append(text, exectest.Text(x, in.Fields[i].Type))
+	}
+	l.rows = append(l.rows, fmt.Sprintf("%s agg %d %d %d %d %s", strings.Join(text, " "), w[0], w[1], wm, wm-over, s.Kind))
+	if l.missed == nil {
+		l.missed = map[string]int{}
+	}
+	l.missed[fmt.Sprintf("%d-%d", w[0], w[1])]++
+}
+
 func expected(n *plan.WindowAgg, in types.Schema, script []exectest.Step) ([]string, int64) {
-	m := &machine{n: n, in: in, open: map[[2]int64]*exectest.Table{}, wm: vec.MinTime}
+	return expectedLate(n, in, script, nil)
+}
+
+// expectedLate is expected that notes the late rows too.
+func expectedLate(n *plan.WindowAgg, in types.Schema, script []exectest.Step, late *lateLog) ([]string, int64) {
+	m := &machine{n: n, in: in, open: map[[2]int64]*exectest.Table{}, wm: vec.MinTime, late: late}
 	for _, s := range script {
 		if s.Vals != nil {
 			m.row(s)
@@ -286,6 +314,11 @@ func diff(got, want []string) string {
 // sessions is the slow reference of session windows: it takes one row at a time, keeps the
 // sessions of each key in a list, and fires those that are over after each watermark.
 func sessions(n *plan.WindowAgg, in types.Schema, script []exectest.Step) ([]string, int64) {
+	return sessionsLate(n, in, script, nil)
+}
+
+// sessionsLate is sessions that notes the late rows too.
+func sessionsLate(n *plan.WindowAgg, in types.Schema, script []exectest.Step, lates *lateLog) ([]string, int64) {
 	type session struct {
 		start, end int64
 		key        []types.Value
@@ -303,7 +336,7 @@ func sessions(n *plan.WindowAgg, in types.Schema, script []exectest.Step) ([]str
 		if s.Vals == nil {
 			var stay []*session
 			for _, w := range open {
-				if w.end-1 > s.Time {
+				if w.end-1+n.AllowedLatenessMs > s.Time {
 					stay = append(stay, w)
 					continue
 				}
@@ -337,8 +370,9 @@ func sessions(n *plan.WindowAgg, in types.Schema, script []exectest.Step) ([]str
 			}
 			stay = append(stay, w)
 		}
-		if !merged && mine.end-1 <= wm {
+		if over := mine.end - 1 + n.AllowedLatenessMs; !merged && over <= wm {
 			late++
+			lates.add(in, s, [2]int64{mine.start, mine.end}, over, wm)
 			continue
 		}
 		mine.rows = append(mine.rows, s)

@@ -22,7 +22,7 @@ type Places struct {
 
 // Add appends the places of the given rows of b.
 func (p *Places) Add(b *vec.Batch, rows []int32) {
-	if b.Pos == nil || b.Origin == nil {
+	if b.Pos == nil || b.Origin == nil || len(rows) == 0 {
 		p.skip(len(rows))
 		return
 	}
@@ -33,6 +33,21 @@ func (p *Places) Add(b *vec.Batch, rows []int32) {
 	}
 	p.n += len(rows)
 }
+
+// AddOf appends the place of row i of o.
+func (p *Places) AddOf(o *Places, i int) {
+	origin, pos := o.Of(i)
+	if origin == nil {
+		p.skip(1)
+		return
+	}
+	p.fill()
+	p.at, p.pos = append(p.at, p.index(origin)), append(p.pos, pos)
+	p.n++
+}
+
+// Known reports whether any row has a place.
+func (p *Places) Known() bool { return len(p.origins) > 0 }
 
 // skip appends n rows without a place.
 func (p *Places) skip(n int) {

@@ -39,7 +39,14 @@ func TestPlaces(t *testing.T) {
 		if err := got.Parse(p.Append(nil), len(want)); err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range []*Places{&p, &got} {
+		var third Places
+		for i := range want {
+			third.AddOf(&got, i)
+		}
+		if third.Known() != p.Known() {
+			t.Fatal("a copy knows of others")
+		}
+		for _, x := range []*Places{&p, &got, &third} {
 			if x.Len() != len(want) {
 				t.Fatalf("%d rows of %d", x.Len(), len(want))
 			}

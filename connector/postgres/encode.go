@@ -224,6 +224,7 @@ func (t *tuples) rows(dst *rows, b *vec.Batch) {
 		dst.buf = t.append(dst.buf, b, i, gone)
 		dst.end(gone)
 	}
+	dst.places.Add(b, b.Selected())
 	if b.Sel == nil {
 		for i := range b.N {
 			add(i)

@@ -211,7 +211,7 @@ func (t *transaction) chunk(ctx context.Context, st *statements, sh *shape) erro
 	if !t.careful {
 		return t.c.ask(ctx, st, sh, &t.buf, 0, n)
 	}
-	err := t.c.split(ctx, st, sh, &t.buf, 0, n, func(i int, err error) { t.add(sh, t.row+i, t.buf.tuple(i), err) })
+	err := t.c.split(ctx, st, sh, &t.buf, 0, n, func(i int, err error) { t.add(sh, t.row+i, &t.buf, i, err) })
 	t.row += n
 	return err
 }

@@ -23,7 +23,7 @@ import (
 
 func init() {
 	changelog := func(t *connector.Table, _ option.Values) types.ChangelogMode {
-		if len(t.PrimaryKey) > 0 {
+		if len(t.PrimaryKey) > 0 && t.Results == nil {
 			return types.Upsert
 		}
 		return types.InsertOnly
@@ -31,7 +31,7 @@ func init() {
 	const about = "With a PRIMARY KEY rows replace those of the same key and deletions delete them; the database needs a unique index over the key. " +
 		"Without one rows are appended by COPY. TIMESTAMP and TIMESTAMP_LTZ keep microseconds: finer digits are cut. STRING also goes into json, jsonb, uuid, enums " +
 		"and other types that have a text form, arrays into arrays; MAP, MULTISET and ROW are refused. Column names are found as they are written here, or in lower case. " +
-		"Rows that the database refuses for what they contain go to the dead-letter output. The table must exist. Read, it is a bounded table, in the order of a key or of scan.order-by, so that a restart goes on where it was, whole or in the parts of scan.partition.*; ARRAYs come back too, and a value that has no place in its type here stops the job, which says which."
+		"Rows that the database refuses for what they contain go to the dead-letter output. The table must exist, or 'sink.create' makes it. Read, it is a bounded table, in the order of a key or of scan.order-by, so that a restart goes on where it was, whole or in the parts of scan.partition.*; ARRAYs come back too, and a value that has no place in its type here stops the job, which says which."
 	connector.Register(&connector.Factory{
 		Name: "jdbc", Doc: "A table of PostgreSQL, with the options of Flink's JDBC connector; other databases are not supported yet. " + about,
 		Options:       slices.Concat(options("jdbc:postgresql://db:5432/shop"), sourceOptions, compatible),
@@ -58,6 +58,7 @@ func options(example string) []option.Spec {
 		{Name: "sink.buffer-flush.interval", Kind: option.Duration, Default: "1 s", Doc: "At least once: after how long fewer rows are sent too. 0 is never."},
 		{Name: "sink.max-retries", Kind: option.Int, Default: "3", Doc: "How often a write is tried again after a failure that may pass, such as a deadlock."},
 		{Name: "sink.delivery-guarantee", Kind: option.Enum, Values: []string{"at-least-once", "exactly-once", "none"}, Default: "at-least-once", Doc: "What a sink promises after a crash; with none, rows are dropped when the database stays away."},
+		{Name: "sink.create", Kind: option.Bool, Default: "false", Doc: "Create the table where it is missing, with the columns and the PRIMARY KEY of the definition. A table of results (metadata column revision) comes with its companions and views, see docs/generations.md."},
 		{Name: "sink.progress-table", Default: "tidemark_progress", Doc: "Exactly once: the table that remembers which checkpoints went in, made in the schema of the table where it is missing."},
 	}
 }
@@ -155,9 +156,17 @@ func (s *sink) describe(ctx context.Context, se *session) error {
 	if err := se.open(ctx); err != nil {
 		return err
 	}
+	if err := s.create(ctx, se); err != nil {
+		return err
+	}
 	t, err := se.look(ctx, s.cfg.Options.Get("table-name"))
 	if err != nil {
 		return err
+	}
+	if s.cfg.Table.Results != nil {
+		if err := lintResults(ctx, s.cfg.Table, s.cfg.Options); err != nil {
+			return err
+		}
 	}
 	rows, err := t.fit(s.cfg.Table, s.cfg.Schema)
 	if err != nil {

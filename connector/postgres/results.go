@@ -48,9 +48,11 @@ type store struct {
 	config *pgconn.Config
 	within time.Duration
 	tries  int
+	create bool // what is missing may be made
 
 	mu   sync.Mutex
-	idle []*session // not in use; guarded by mu
+	made bool       // it was; guarded by mu, as all that follows
+	idle []*session // not in use
 }
 
 func newStore(t *connector.Table, o option.Values) (*store, error) {
@@ -71,7 +73,7 @@ func newStore(t *connector.Table, o option.Values) (*store, error) {
 		config.RuntimeParams = map[string]string{}
 	}
 	config.RuntimeParams["datestyle"], config.RuntimeParams["extra_float_digits"] = "ISO, YMD", "1" // how values come as text
-	s := &store{d: d, config: config, within: min(o.Duration("connection.max-retry-timeout"), resultsWithin), tries: int(o.Int("sink.max-retries"))}
+	s := &store{d: d, config: config, within: min(o.Duration("connection.max-retry-timeout"), resultsWithin), tries: int(o.Int("sink.max-retries")), create: o.Bool("sink.create")}
 	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest}
 	return s, nil
 }
@@ -103,10 +105,30 @@ func (s *store) with(ctx context.Context, f func(*session) error) error {
 			return nil
 		}
 		se.drop()
+		if s.mayCreate(err) {
+			if err := s.Ensure(ctx); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := p.again(ctx, err); err != nil {
 			return fmt.Errorf("table '%s' of PostgreSQL: %w", s.d.table, hinted(err))
 		}
 	}
+}
+
+// mayCreate reports, once, that a table is missing which 'sink.create' lets us make: whoever looks at results
+// may come before the job.
+func (s *store) mayCreate(err error) bool {
+	var pe *pgconn.PgError
+	if !s.create || !errors.As(err, &pe) || pe.Code != "42P01" {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := !s.made
+	s.made = true
+	return first
 }
 
 // hinted says what to do where a table of ours is missing.
@@ -136,6 +158,9 @@ const ensureLock = 0x7469_6465_6d61_726b
 
 // Ensure implements results.Store. Views and the trigger are made anew, which changes nothing.
 func (s *store) Ensure(ctx context.Context) error {
+	s.mu.Lock()
+	s.made = true
+	s.mu.Unlock()
 	missing, err := s.missing(ctx)
 	if err != nil || !missing {
 		return err

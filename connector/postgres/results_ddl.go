@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -258,4 +261,55 @@ func (d *ddl) statements() []results.Statement {
 		results.Statement{Name: d.table + " tidemark_keep_first", Why: "Calls it.", SQL: d.trigger()},
 		results.Statement{Name: d.table + "_latest", Why: "Of each key the newest revision of the generation that counts, without deleted ones.", SQL: d.latest()},
 		results.Statement{Name: d.table + "_totals", Why: "Sums over the newest revisions, a row a window: an example of how to add results up.", SQL: d.totals()})
+}
+
+// create makes the table that 'sink.create' asks for, where it is missing.
+func (s *sink) create(ctx context.Context, se *session) error {
+	if !s.cfg.Options.Bool("sink.create") {
+		return nil
+	}
+	if s.cfg.Table.Results != nil {
+		return ensureResults(ctx, s.cfg.Table, s.cfg.Options)
+	}
+	names, err := candidates(s.cfg.Options.Get("table-name"))
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	for _, n := range names {
+		if found, err := se.query(ctx, tableSQL, n); err != nil || len(found) > 0 {
+			return err
+		}
+	}
+	statements, err := plainTable(s.cfg.Table, names[0])
+	if err != nil {
+		return connector.AsFatal(err)
+	}
+	_, err = se.exec(ctx, fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d); ", int64(ensureLock))+strings.Join(statements, "; ")+"; COMMIT")
+	return err
+}
+
+// plainTable makes a table that holds no results; name is quoted.
+func plainTable(t *connector.Table, name string) ([]string, error) {
+	var cols, comments []string
+	for _, f := range t.Columns {
+		typ, err := columnType(f.Type)
+		if err != nil {
+			return nil, fmt.Errorf("column %s is %w", f.Name, err)
+		}
+		if !f.Type.Nullable || slices.Contains(t.PrimaryKey, f.Name) {
+			typ += " NOT NULL"
+		}
+		cols = append(cols, quote(f.Name)+" "+typ)
+		if f.Comment != "" {
+			comments = append(comments, "COMMENT ON COLUMN "+name+"."+quote(f.Name)+" IS "+strings.TrimSpace(literal(f.Comment)))
+		}
+	}
+	if len(t.PrimaryKey) > 0 {
+		var key []string
+		for _, k := range t.PrimaryKey {
+			key = append(key, quote(k))
+		}
+		cols = append(cols, "PRIMARY KEY ("+strings.Join(key, ", ")+")")
+	}
+	return append([]string{"CREATE TABLE IF NOT EXISTS " + name + " (\n\t" + strings.Join(cols, ",\n\t") + "\n)"}, comments...), nil
 }

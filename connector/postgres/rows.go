@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // rows is a run of encoded rows. Its memory is used again.
@@ -13,11 +15,16 @@ type rows struct {
 	buf  []byte // the tuples, one behind the other
 	ends []int
 	gone []bool // rows to be deleted
+	// places are what the rows came from; fewer rows than there are where nothing is known of the last.
+	places connector.Places
 }
 
 func (r *rows) len() int { return len(r.ends) }
 
-func (r *rows) reset() { r.buf, r.ends, r.gone = r.buf[:0], r.ends[:0], r.gone[:0] }
+func (r *rows) reset() {
+	r.buf, r.ends, r.gone = r.buf[:0], r.ends[:0], r.gone[:0]
+	r.places.Reset()
+}
 
 // end ends the tuple that was appended to buf.
 func (r *rows) end(gone bool) {

@@ -12,16 +12,21 @@ import (
 
 // A segment is the output of an epoch of one subtask:
 //
-//	segment = magic columns keys row...
-//	magic   = "TMPG" 1
+//	segment = magic columns keys (row | places)...
+//	magic   = "TMPG" 2
 //	columns = count (uvarint), each: name, wire (1 byte), cast, copies (1 byte)
 //	keys    = count (uvarint), each: number of a column (uvarint)
-//	row     = length (4 bytes, of what follows) deleted (1 byte) tuple
+//	row     = length (4 bytes, of what follows) deleted (1 byte: 0 or 1) tuple
+//	places  = length (4 bytes, of what follows) 2 (1 byte) what the rows that follow came from, see connector.Places
 //	name, cast = length (uvarint), bytes
 //
-// A tuple is what COPY's binary format takes. Segments lie in checkpoints, so later versions read
-// this one.
-const segmentMagic = "TMPG\x01"
+// A tuple is what COPY's binary format takes. Segments of version 1 have no places. Segments lie in checkpoints,
+// so later versions read this one.
+const (
+	segmentMagic = "TMPG\x02"
+	segmentFirst = "TMPG\x01"
+	placesFrame  = 2
+)
 
 var errSegment = errors.New("a sealed segment of a PostgreSQL sink is damaged")
 
@@ -58,6 +63,12 @@ func (s *shape) appendHeader(dst []byte) []byte {
 
 // appendFrames appends all rows of r as they lie in a segment.
 func appendFrames(dst []byte, r *rows) []byte {
+	if r.places.Known() {
+		dst = append(dst, 0, 0, 0, 0, placesFrame)
+		at := len(dst)
+		dst = r.places.Append(dst)
+		be.PutUint32(dst[at-5:], uint32(len(dst)-at+1))
+	}
 	for i := range r.len() {
 		t := r.tuple(i)
 		dst = be.AppendUint32(dst, uint32(len(t)+1))
@@ -76,6 +87,9 @@ type segmentReader struct {
 	r *bufio.Reader
 	shape
 	fields [][]byte
+	places connector.Places // of the rows that follow
+	placed int              // how many of them were read
+	buf    []byte
 }
 
 // readSegment reads the header.
@@ -92,7 +106,7 @@ func (s *segmentReader) header() error {
 	if _, err := io.ReadFull(s.r, magic); err != nil {
 		return err
 	}
-	if string(magic) != segmentMagic {
+	if string(magic) != segmentMagic && string(magic) != segmentFirst {
 		return fmt.Errorf("it begins with %q", magic)
 	}
 	n, err := s.count(maxColumns)
@@ -172,6 +186,9 @@ func (s *segmentReader) row(dst *rows) error {
 		return err
 	}
 	n := be.Uint32(head[:])
+	if head[4] == placesFrame && n > 1 && n <= maxRow {
+		return s.readPlaces(int(n) - 1)
+	}
 	if n < 1 || n > maxRow || head[4] > 1 || head[4] == 1 && !s.upserts() {
 		return fmt.Errorf("a row of %d bytes and kind %d", n, head[4])
 	}
@@ -184,5 +201,20 @@ func (s *segmentReader) row(dst *rows) error {
 		return err
 	}
 	dst.end(head[4] == 1)
+	dst.places.AddOf(&s.places, s.placed)
+	s.placed++
 	return nil
+}
+
+// readPlaces reads n bytes of places.
+func (s *segmentReader) readPlaces(n int) (err error) {
+	if s.buf, err = connector.AppendRead(s.buf[:0], s.r, n); err != nil {
+		return err
+	}
+	count, w := binary.Uvarint(s.buf)
+	if w <= 0 || count > maxRow {
+		return errors.New("the places of rows are damaged")
+	}
+	s.placed = 0
+	return s.places.Parse(s.buf, int(count))
 }

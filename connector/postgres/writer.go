@@ -236,7 +236,7 @@ func (s *sender) chunk(ctx context.Context, r *rows, lo, hi int) error {
 	}
 	s.refusals.found = s.refusals.found[:0]
 	if err := s.split(ctx, &s.st, s.sh, r, lo, hi, func(i int, err error) {
-		s.refusals.add(s.sh, i, r.tuple(i), err)
+		s.refusals.add(s.sh, i, r, i, err)
 	}); err != nil {
 		return err
 	}
@@ -255,13 +255,17 @@ type refusals struct {
 }
 
 type refusal struct {
-	n    int // number of the row
-	text []byte
-	err  error
+	n      int // number of the row
+	text   []byte
+	origin *vec.Origin // what it came from, nil where that is not known
+	pos    int64
+	err    error
 }
 
-func (r *refusals) add(sh *shape, n int, tuple []byte, err error) {
-	r.found = append(r.found, refusal{n, sh.rowText(tuple), err})
+// add notes row i of from, which is row n of the transaction.
+func (r *refusals) add(sh *shape, n int, from *rows, i int, err error) {
+	o, pos := from.places.Of(i)
+	r.found = append(r.found, refusal{n, sh.rowText(from.tuple(i)), o, pos, err})
 }
 
 // tell hands the rows found to the dead-letter output.
@@ -270,7 +274,7 @@ func (r *refusals) tell(bad func(format.BadRecord) error) error {
 		if r.told[f.n] {
 			continue
 		}
-		err := bad(format.BadRecord{Bytes: f.text, Err: fmt.Errorf("%w: %w", connector.ErrRefused, explain(f.err))})
+		err := bad(format.BadRecord{Bytes: f.text, Origin: f.origin, Pos: f.pos, Err: fmt.Errorf("%w: %w", connector.ErrRefused, explain(f.err))})
 		if err != nil {
 			return connector.AsFatal(err)
 		}

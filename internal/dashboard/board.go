@@ -181,12 +181,20 @@ func known(name string, n *yaml.Node, what string, list []string) error {
 
 // child returns the value of a key of a mapping, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
+	if i := keyAt(n, key); i >= 0 {
+		return n.Content[i+1]
 	}
 	return nil
+}
+
+// keyAt returns where in a mapping a key is, -1 where it is not; its value is behind it.
+func keyAt(n *yaml.Node, key string) int {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return i
+		}
+	}
+	return -1
 }
 
 // number gives the tiles their names.
@@ -209,10 +217,17 @@ func (b *Board) YAML() ([]byte, error) {
 	put(top, "script", b.Script)
 	put(top, "refresh", b.Refresh)
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	if old := child(top, "tiles"); old != nil {
-		list.HeadComment, list.LineComment, list.FootComment = old.HeadComment, old.LineComment, old.FootComment
-		*old = *list
-		list = old
+	if at := keyAt(top, "tiles"); at >= 0 {
+		// A comment between "tiles:" and the list could not be read again: it goes before both.
+		key, old := top.Content[at], top.Content[at+1]
+		for _, c := range []*string{&key.LineComment, &key.FootComment, &old.LineComment, &old.HeadComment} {
+			if *c != "" {
+				key.HeadComment = strings.TrimPrefix(key.HeadComment+"\n"+*c, "\n")
+			}
+			*c = ""
+		}
+		list.FootComment = old.FootComment
+		top.Content[at+1] = list
 	} else {
 		top.Content = append(top.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "tiles"}, list)
 	}
@@ -242,12 +257,9 @@ func put(n *yaml.Node, key, text string) {
 			}
 			return
 		}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				n.Content = slices.Delete(n.Content, i, i+2)
-				return
-			}
-		}
+		at := keyAt(n, key)
+		n.Content = slices.Delete(n.Content, at, at+2)
+		return
 	}
 	if text == "" {
 		return
@@ -255,12 +267,9 @@ func put(n *yaml.Node, key, text string) {
 	var v yaml.Node
 	v.SetString(text)
 	k := &yaml.Node{Kind: yaml.ScalarNode, Value: key}
-	at := len(n.Content)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == "tiles" {
-			at = i
-			break
-		}
+	at := keyAt(n, "tiles")
+	if at < 0 {
+		at = len(n.Content)
 	}
 	if at == 0 && len(n.Content) > 0 { // the comment at the head of the file stays there
 		k.HeadComment, n.Content[0].HeadComment = n.Content[0].HeadComment, ""

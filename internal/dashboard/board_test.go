@@ -3,6 +3,7 @@ package dashboard
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const sampleBoard = `# What we look at in the morning.
@@ -84,9 +85,16 @@ func TestParseBoardRefuses(t *testing.T) {
 func FuzzParseBoard(f *testing.F) {
 	f.Add(sampleBoard)
 	f.Add("tiles: &a [*a]")
+	f.Add("title: tiles\ntiles: # none\n  # yet\n")
 	f.Add("tiles:\n- &t {kind: table}\n- *t\n")
 	f.Add("title: 'x'\ntiles:\n- kind: bars\n  value: avg( a )\n  by: [a, b]\n  where: {a: ~}\n")
 	f.Fuzz(func(t *testing.T, text string) {
+		begun := time.Now()
+		defer func() {
+			if d := time.Since(begun); d > 10*time.Second {
+				t.Fatalf("%q takes %s", text, d)
+			}
+		}()
 		b, err := ParseBoard("b", []byte(text))
 		if err != nil {
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/window"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/types"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // firing is when results are shown.
@@ -116,7 +117,12 @@ func TestEmission_AgainstMachine(t *testing.T) {
 					if got := exectest.Fold(results); !reflect.DeepEqual(got, want) {
 						t.Errorf("results: %s", diff(got, want))
 					}
+					last := int64(vec.MinTime)
 					for _, x := range results {
+						if x.Stamp < last {
+							t.Fatalf("stamps go back from %d to %d", last, x.Stamp)
+						}
+						last = x.Stamp
 						if x.Kind != types.Insert {
 							corrected++
 							if f.final {

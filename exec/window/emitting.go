@@ -208,10 +208,7 @@ func (o *Emitting) Process(_ int, b *vec.Batch) error {
 		o.keyCols[i] = b.Cols[k]
 	}
 	o.enc.Encode(o.keyCols, o.kept, nil)
-	o.show.stamp = o.wm
-	if b.Stamps != nil {
-		o.show.stamp = b.Stamps[rows[len(rows)-1]]
-	}
+	o.show.stamp = o.wm // not that of a row: what the next watermark shows must not be stamped with less
 	for _, w := range o.active {
 		if err := o.add(b, w); err != nil {
 			return err

@@ -113,13 +113,10 @@ func (o *Sessions) Process(_ int, b *vec.Batch) error {
 	o.krecs, o.recs = sized(o.krecs, n), sized(o.recs, n)
 	o.keys.Upsert(o.enc, nil, o.krecs)
 	o.warm()
-	o.show.stamp = o.wm
+	o.show.stamp = o.wm // not that of a row: see Emitting.Process
 	stamps := b.Stamps
 	if o.n.Window.ProcTime {
 		stamps = nil
-	}
-	if b.Stamps != nil {
-		o.show.stamp = b.Stamps[rows[len(rows)-1]]
 	}
 	kept, err := o.sort(b, times, stamps)
 	if err != nil {

@@ -53,10 +53,17 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "board.sql"), []byte(script), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile(filepath.Join(example, "board.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "board.yaml"), page, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	var out output
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	cmd := exec.CommandContext(ctx, bin, "run", "--http", "127.0.0.1:0", "--stay", "board.sql")
+	cmd := exec.CommandContext(ctx, bin, "run", "--http", "127.0.0.1:0", "--stay", "--board", "board.yaml", "board.sql")
 	cmd.Dir, cmd.Stderr, cmd.Stdout = dir, &out, &out
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	if err := cmd.Start(); err != nil {
@@ -69,17 +76,18 @@ func TestRun(t *testing.T) {
 			t.Log(out.String())
 		}
 	}()
-	page := regexp.MustCompile(`http://127\.0\.0\.1:\d+/board/`)
-	within(t, waitFor, "the page is announced", func() bool { return page.MatchString(out.String()) })
-	url := page.FindString(out.String())
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/board/`)
+	within(t, waitFor, "the page is announced", func() bool { return address.MatchString(out.String()) })
+	url := address.FindString(out.String())
 	b.open(url)
-	b.sees("#title", "board")
+	b.sees("#title", "Departures from New York")
 	within(t, waitFor, "the job has ended", func() bool { return strings.Contains(out.String(), "served until Ctrl-C") })
-	b.sees(`[data-id="t1"] .trust`, "watermark input ended")
-	b.sees(`[data-id="t1"] .badges`, "unsealed")
-	b.sees(`[data-id="t1"] .badges`, "final")
-	b.sees(`[data-id="t1"] .badges`, "need backfill")
-	b.sees(`[data-id="t1"] .trust`, "duplicates 123")
+	b.sees(`[data-id="t5"] .trust`, "watermark input ended")
+	b.sees(`[data-id="t5"] .badges`, "unsealed")
+	b.sees(`[data-id="t5"] .badges`, "final")
+	b.sees(`[data-id="t5"] .badges`, "need backfill")
+	b.sees(`[data-id="t5"] .trust`, "duplicates 123")
+	b.sees(`[data-id="t7"] tbody tr`, "2013-01-02 04:00 EWR final 4 4 0 179.0")
 	b.shoot(filepath.Join(images(t), "dashboard-run.png"))
 	b.quiet(strings.TrimSuffix(url, "board/"))
 }

@@ -26,7 +26,7 @@ type Expiry struct {
 	drop func(rec uint32)
 
 	zones []int64 // by the address of a record
-	floor int64   // records that are new now are given this time or a later one
+	floor int64   // records that are new are given this time or a later one, as they would have expired
 
 	// The pass at hand: records used last at before, or earlier, expire.
 	running bool
@@ -92,13 +92,13 @@ func (b *Bag) Expire(at int, ttlMs int64, forget func(rec uint32)) *Expiry {
 // step, so that these do not pile up. It is called between two batches; records that nobody touched
 // since the last call of Between may move out of memory.
 func (e *Expiry) Step(nowMs int64, came int) {
-	if e.ttlMs <= 0 {
+	if e.ttlMs <= 0 || nowMs < math.MinInt64/2 {
 		return
 	}
-	if nowMs < e.floor {
+	if nowMs-e.ttlMs < e.floor {
 		e.index.from = 0 // the clock was set back: what is indexed from now on may lie before
 	}
-	e.floor = nowMs
+	e.floor = nowMs - e.ttlMs
 	look := max(minStepRecords, 2*came)
 	if !e.running {
 		if !e.index.complete {

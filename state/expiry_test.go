@@ -521,10 +521,11 @@ func TestExpiry_Unsaved(t *testing.T) {
 		}
 	}
 	for now := int64(1); now < 10*ttl; now++ {
-		use(each*now, now)
+		late := now % 2 * 120 // every other batch by a time in the past
+		use(each*now, now-late)
 		use(0, now) // the same all the time
 		e.Step(now, 2*each)
-		if live := each * (ttl + 1); now > 2*ttl && (tab.Len() < live-each || tab.Len() > live*9/8+each) {
+		if live := each * (ttl/2 + (ttl-120)/2 + 1); now > 2*ttl && (tab.Len() < live-each || tab.Len() > live+each*(ttl/passesPerLife+1)) {
 			t.Fatalf("at %d there are %d records, %d live", now, tab.Len(), live)
 		}
 	}

@@ -39,8 +39,27 @@ type node struct {
 
 // ordering reports whether rows of several splits or subtasks of n are to be merged in the order of
 // their stamps: they have stamps, and the input ends, so that waiting for the slowest is no danger.
-// The parallelism makes no difference: one subtask reads several splits too.
-func (b *builder) ordering(n *node) bool { return n.bounded && n.time }
+// The parallelism makes no difference: one subtask reads several splits too. Merging is only right where the stamps
+// that a subtask of n gives never go back; elsewhere it could put an older change of a row behind a newer one, whose
+// order a channel keeps.
+func (b *builder) ordering(n *node) bool { return n.bounded && n.time && b.inOrder(n) }
+
+// inOrder reports whether the stamps of the rows that a subtask of n gives never go back. A row that is emitted
+// with the stamp of an input row is in order if the input is; windows give stamps of their own.
+func (b *builder) inOrder(n *node) bool {
+	if ok, known := b.order[n]; known {
+		return ok
+	}
+	ok := true
+	if _, window := n.Op.(*plan.WindowAgg); !window {
+		for _, in := range n.in {
+			// Several channels that are not merged interleave.
+			ok = ok && (in.ordered || (in.dist == plan.Forward || in.from.single) && b.inOrder(in.from))
+		}
+	}
+	b.order[n] = ok
+	return ok
+}
 
 type input struct {
 	from    *node
@@ -64,6 +83,7 @@ type builder struct {
 	// heeded are the hints EMIT that some aggregation goes by.
 	heeded map[*logical.EmitHint]bool
 	late   []*lateTable
+	order  map[*node]bool // see inOrder
 	// complete says that windows wait for all rows: a backfill of a table of results.
 	complete bool
 	// gives is what each source gives after a restart, in words.
@@ -73,7 +93,7 @@ type builder struct {
 
 func newBuilder(cfg *catalog.Config) *builder {
 	b := &builder{cfg: cfg, env: cfg.Env(), batch: cfg.BatchMode(), par: cfg.Int(catalog.KeyParallelism),
-		emit: emitDefaults(cfg), heeded: map[*logical.EmitHint]bool{}, memo: map[string]*node{}, gives: map[*node]string{}}
+		emit: emitDefaults(cfg), heeded: map[*logical.EmitHint]bool{}, order: map[*node]bool{}, memo: map[string]*node{}, gives: map[*node]string{}}
 	if p := cfg.Int("table.exec.resource.default-parallelism"); p > 0 {
 		b.par = p
 	}

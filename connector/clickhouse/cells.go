@@ -130,8 +130,6 @@ func (c *cells) begin(i int) int {
 	return int(c.ends[i-1])
 }
 
-func (c *cells) isNull(i int) bool { return c.may && c.nulls[i] != 0 }
-
 // raw is value i of a fixed size.
 func (c *cells) raw(i int) []byte { return c.data[i*c.typ.size : (i+1)*c.typ.size] }
 

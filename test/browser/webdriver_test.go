@@ -23,9 +23,8 @@ import (
 
 // browser is a headless Chromium, driven through chromedriver's WebDriver protocol.
 type browser struct {
-	t       *testing.T
-	base    string // of the session
-	windows map[string]any
+	t    *testing.T
+	base string // of the session
 }
 
 // flags keep Chromium from looking for anything but the page.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,17 +66,36 @@ func (s session) prints(out string, want ...string) {
 	}
 }
 
+// sharedText is text that one goroutine writes and another one reads.
+type sharedText struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (x *sharedText) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *sharedText) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
+}
+
 // interrupted runs the command until there is a checkpoint, then interrupts it, or kills it.
 func (s session) interrupted(with syscall.Signal, checkpoints string, args ...string) string {
 	s.t.Helper()
 	c := s.command(args...)
-	var out strings.Builder
+	var out sharedText
 	c.Stdout, c.Stderr = &out, &out
 	if err := c.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if list, _ := filepath.Glob(filepath.Join(s.dir, "tidemark-checkpoints", checkpoints, "checkpoints", "0*")); len(list) > 0 {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		// The checkpoint may be one of an earlier run.
+		if list, _ := filepath.Glob(filepath.Join(s.dir, "tidemark-checkpoints", checkpoints, "checkpoints", "0*")); len(list) > 0 && strings.Contains(out.String(), "job "+checkpoints) {
 			break
 		}
 	}

@@ -246,3 +246,65 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestExtremes_GoneWithinABatch takes values back in the batch that they came in, again and again and in
+// random order, and expects the extremes of what is left of each group.
+func TestExtremes_GoneWithinABatch(t *testing.T) {
+	in := oneColumn(types.BigIntType)
+	var calls []plan.AggCall
+	for _, fn := range []string{"MIN", "MAX"} {
+		calls = append(calls, plan.AggCall{Fn: fn, Args: []int{0}, ArgTypes: []types.Type{types.BigIntType}, Filter: -1, T: types.BigIntType})
+	}
+	for _, owned := range []bool{false, true} {
+		for seed := range int64(50) {
+			set, err := New(calls, in, Options{Retract: true, Owned: owned})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &fixture{set: set, mem: state.NewMemory(), out: types.BigIntType}
+			f.st = set.NewRecords(f.mem, 1)
+			r := rand.New(rand.NewSource(seed))
+			groups := []uint32{f.group(), f.group(), f.group()}
+			have := make([]map[int64]int, len(groups))
+			for g := range have {
+				have[g] = map[int64]int{}
+			}
+			for range 20 {
+				v, batch := vec.New(types.BigIntType, 0), &Input{}
+				for range 200 {
+					// Each group has values of its own, so that one in the wrong group is seen.
+					g := r.Intn(len(groups))
+					x := int64(r.Intn(40)*len(groups) + g)
+					neg := have[g][x] > 0 && r.Intn(8) > 0
+					if neg {
+						have[g][x]--
+					} else {
+						have[g][x]++
+					}
+					batch.Rows, batch.Recs, batch.Neg = append(batch.Rows, int32(v.Len())), append(batch.Recs, groups[g]), append(batch.Neg, neg)
+					v.AppendValue(x)
+				}
+				batch.Cols = []*vec.Vec{v}
+				set.Add(f.st, batch)
+				out := []*vec.Vec{vec.New(types.BigIntType, len(groups)), vec.New(types.BigIntType, len(groups))}
+				if err := set.Emit(f.st, groups, out, 0); err != nil {
+					t.Fatal(err)
+				}
+				for g := range groups {
+					var least, greatest types.Value
+					for x := int64(0); x < int64(40*len(groups)); x++ {
+						if have[g][x] > 0 {
+							if least == nil {
+								least = x
+							}
+							greatest = x
+						}
+					}
+					if out[0].Value(g) != least || out[1].Value(g) != greatest {
+						t.Fatalf("seed %d, owned %v, group %d: %v to %v, not %v to %v", seed, owned, g, out[0].Value(g), out[1].Value(g), least, greatest)
+					}
+				}
+			}
+		}
+	}
+}

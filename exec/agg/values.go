@@ -47,6 +47,7 @@ type valueSpec struct {
 	changed []uint32 // entries to be saved again
 	events  []events // by filter
 	dead    []uint32
+	telling bool       // events may name entries that are dead by now, which therefore stay until all are told
 	cols2   []*vec.Vec // values of entries, for consumers that need them
 	args    []*vec.Vec
 	in, res Input
@@ -187,6 +188,10 @@ func (s *Set) newValues(v *valueSpec, mem *state.Memory, st *Store) *valueStore 
 			func(e uint32) bool { return int64(vs.t.At(e)[count]) > 0 },
 			func(e uint32) {
 				vs.t.At(e)[v.heldAt] &^= bit
+				if v.telling {
+					v.dead = append(v.dead, e)
+					return
+				}
 				s.bury(v, vs, st, e)
 			}))
 	}
@@ -383,6 +388,7 @@ func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
 		vs.t.Touch(v.changed)
 		v.changed = v.changed[:0]
 	}
+	v.telling = true
 	for _, c := range v.consumers {
 		ev := &v.events[c.filter]
 		if len(ev.recs) == 0 {
@@ -406,6 +412,7 @@ func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
 		}
 		s.slots[c.slot].add(st, s.offset(c.slot), in)
 	}
+	v.telling = false
 	for _, e := range v.dead {
 		s.bury(v, vs, st, e)
 	}

@@ -66,14 +66,11 @@ func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOp
 	}
 	grace := o.Grace.Milliseconds()
 	// It was replaced by the version behind the newest one that names it.
-	for i, v := range versions {
-		if slices.Contains(v.Generations(), g) {
-			if i > 0 && now-versions[i-1].At < grace {
-				return "it was shown until " + timeText(versions[i-1].At)
-			}
-			return ""
-		}
+	shown := slices.IndexFunc(versions, func(v Pointer) bool { return slices.Contains(v.Generations(), g) })
+	if shown > 0 && now-versions[shown-1].At < grace {
+		return "it was shown until " + timeText(versions[shown-1].At)
 	}
+	// It may have been made again since.
 	for _, r := range records {
 		if r.Kind == KindBackfill && r.Name == g {
 			if now-r.At < grace {
@@ -81,6 +78,9 @@ func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOp
 			}
 			return ""
 		}
+	}
+	if shown >= 0 {
+		return ""
 	}
 	return "nobody has promoted it, and no backfill made it: a job may write it; drop it by name"
 }

@@ -187,6 +187,47 @@ func total(w, keys int64, hash uint64, sum string) Total {
 	return Total{Window: w, Keys: keys, Hash: hash, Sums: map[string]string{"v": sum}}
 }
 
+// TestZone_ClocksAreSet asks, at the hours when clocks are set in New York, when the windows around them are
+// over and final.
+func TestZone_ClocksAreSet(t *testing.T) {
+	ny, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s string) int64 {
+		x, err := time.Parse("2006-01-02 15:04:05", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.UnixMilli()
+	}
+	const hour = 60 * 60 * 1000
+	for _, c := range []struct {
+		name, end, over string // local; an instant
+	}{
+		{"the hour before clocks are set forward", "2024-03-10 02:00:00", "2024-03-10 07:00:00"},
+		{"the hour after that", "2024-03-10 04:00:00", "2024-03-10 08:00:00"},
+		{"an hour that is there twice", "2024-11-03 02:00:00", "2024-11-03 07:00:00"},
+		{"the hour before that", "2024-11-03 01:00:00", "2024-11-03 05:00:00"},
+		{"the hour after that", "2024-11-03 03:00:00", "2024-11-03 08:00:00"},
+		{"any hour", "2024-06-01 12:00:00", "2024-06-01 16:00:00"},
+	} {
+		for _, late := range []int64{0, hour / 2, hour, 3 * hour} {
+			x := Times{Zone: ny, LatenessMs: late}
+			end, over := at(c.end), at(c.over)-1
+			if x.Over(end, over-1) || !x.Over(end, over) {
+				t.Errorf("%s: not over at %s", c.name, c.over)
+			}
+			if x.Final(end, over+late-1) || !x.Final(end, over+late) {
+				t.Errorf("%s: not final %d ms after %s", c.name, late, c.over)
+			}
+			if x.Final(end, vec.MinTime) || !x.Final(end, vec.MaxTime) {
+				t.Errorf("%s: without a watermark, or at the end", c.name)
+			}
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	want := []Total{total(0, 2, 7, "1.50"), total(10, 1, 8, "2.00"), total(20, 1, 9, "")}
 	for _, c := range []struct {
@@ -268,6 +309,21 @@ func TestToDrop(t *testing.T) {
 		drop, kept := ToDrop(gens, []Pointer{v2, v1}, records, PruneOptions{Grace: c.grace, Keep: c.keep}, 10000)
 		if fmt.Sprint(drop) != c.want || kept["b"] != "it is shown" || !strings.Contains(kept["e"], "nobody") {
 			t.Errorf("grace %v: drops %v and keeps %v", c.grace, drop, kept)
+		}
+	}
+}
+
+// TestToDrop_MadeAgain keeps what was shown, replaced, and made again since, for the time of grace.
+func TestToDrop_MadeAgain(t *testing.T) {
+	p := Pointer{}
+	v1 := p.Promote(0, 10, "g2")
+	v1.At = 1000
+	v2 := Pointer{Version: 2, At: 2000}
+	records := []Record{{Kind: KindBackfill, Name: "g2", At: 9500}, {Kind: KindBackfill, Name: "g2", At: 500}}
+	for grace, want := range map[time.Duration]int{time.Second: 0, 100 * time.Millisecond: 1} {
+		drop, kept := ToDrop([]Generation{{Name: "g2"}}, []Pointer{v2, v1}, records, PruneOptions{Grace: grace}, 10000)
+		if len(drop) != want {
+			t.Errorf("grace %s: dropped %v, kept %v", grace, drop, kept)
 		}
 	}
 }

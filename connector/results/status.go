@@ -71,11 +71,38 @@ func (t Times) Watermark(local int64) int64 {
 	return time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), t.Zone).UnixMilli()
 }
 
+// last is the instant of the last millisecond of a window that ends at end: the later one where clocks were
+// set back, as the window has both, and where clocks skip it, what they would have shown without that.
+func (t Times) last(end int64) int64 {
+	const day = 24 * 60 * 60 * 1000
+	local := end - 1
+	if t.Zone == nil || end > vec.MaxTime-2*day || end < vec.MinTime+2*day {
+		return local
+	}
+	offset := func(instant int64) int64 {
+		_, seconds := time.UnixMilli(instant).In(t.Zone).Zone()
+		return int64(seconds) * 1000
+	}
+	before, after := offset(local-day), offset(local+day)
+	if u := local - after; after < before && offset(u) == after {
+		return u
+	}
+	if u := local - before; offset(u) != before && offset(local-after) == after {
+		return local - after
+	}
+	return local - before
+}
+
 // Over reports whether a window that ends at end is over at a watermark.
-func (t Times) Over(end, watermark int64) bool { return t.Local(watermark) >= end-1 }
+func (t Times) Over(end, watermark int64) bool { return watermark >= t.last(end) }
 
 // Final reports whether such a window can no longer be corrected.
-func (t Times) Final(end, watermark int64) bool { return t.Local(watermark) >= end-1+t.LatenessMs }
+func (t Times) Final(end, watermark int64) bool {
+	if watermark < vec.MinTime+t.LatenessMs {
+		return false
+	}
+	return watermark == vec.MaxTime || watermark-t.LatenessMs >= t.last(end)
+}
 
 // ClosedBy returns, of the progress rows of one generation, newest first, the first one that says that a
 // window was over, and whether that is known: the oldest row at hand says nothing of what was before.

@@ -89,8 +89,11 @@ func (s *Store) commit(b **pebble.Batch) error {
 	if err := s.room(); err != nil {
 		return err
 	}
-	err := s.try(func() error { return (*b).Commit(pebble.NoSync) })
-	(*b).Close()
+	full := *b
+	err := s.try(func() error { return full.Commit(pebble.NoSync) })
+	if !s.abandoned() {
+		full.Close()
+	}
 	*b = s.db.NewBatchWithSize(1 << 10)
 	return err
 }
@@ -125,7 +128,8 @@ func (s *Store) ingest(op uint16, changes []byte, n int) error {
 	if err := w.end(); err != nil {
 		return err
 	}
-	return s.try(func() error { return s.db.Ingest(context.Background(), w.take()) })
+	tables := w.take()
+	return s.try(func() error { return s.db.Ingest(context.Background(), tables) })
 }
 
 // changeHead is the length of what stands before the key of an encoded change: see state.Delta.

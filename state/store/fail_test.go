@@ -179,3 +179,68 @@ func TestCut_Cancelled(t *testing.T) {
 		t.Errorf("the next cut: %v", err)
 	}
 }
+
+// fills refuses to write the list of the tree's files after some writes.
+type fills struct {
+	vfs.FS
+	left *atomic.Int64
+}
+
+func (d fills) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := d.FS.Create(name, c)
+	if err == nil && strings.Contains(name, "MANIFEST") {
+		return fillingFile{f, d.left}, nil
+	}
+	return f, err
+}
+
+type fillingFile struct {
+	vfs.File
+	left *atomic.Int64
+}
+
+func (f fillingFile) Write(p []byte) (int, error) {
+	if f.left.Add(-1) < 0 {
+		return 0, errFull
+	}
+	return f.File.Write(p)
+}
+
+// TestFullDisk_Open: a store whose disk is full at any moment of opening it is not waited for.
+func TestFullDisk_Open(t *testing.T) {
+	s := open0(t, t.TempDir(), Options{})
+	var d state.Delta
+	d.Put(0, 0, []byte("key"), []byte("value"))
+	if err := s.Apply(1, d.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	cut, err := s.Cut(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range int64(8) {
+		dir := place(t, cut)
+		var left atomic.Int64
+		left.Store(n)
+		o := Options{fs: fills{vfs.Default, &left}}
+		done := make(chan error, 1)
+		go func() {
+			s, err := OpenFiles(dir, cut.Files, o)
+			if err == nil {
+				if err = s.Apply(1, d.Bytes()); err == nil {
+					_, err = s.Cut(context.Background())
+				}
+				err = errors.Join(err, s.Close())
+			}
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil && !errors.Is(err, errFull) {
+				t.Errorf("%d writes: %v", n, err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%d writes: the store is waited for", n)
+		}
+	}
+}

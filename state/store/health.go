@@ -18,7 +18,7 @@ type health struct {
 	err    error         // what they met last, nil after it went well; guarded by mu
 	failed chan struct{} // closed while err is set; guarded by mu
 	dead   bool          // err stays; guarded by mu
-	left   bool          // the tree may hold its locks for ever; guarded by mu
+	gone   chan struct{} // closed when the tree has ended a goroutine, and may hold its locks for ever
 }
 
 // fail notes an error of the tree's own goroutines.
@@ -62,9 +62,12 @@ func (h *health) failing() <-chan struct{} {
 
 // abandoned reports whether the tree must not be touched any more.
 func (h *health) abandoned() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.left
+	select {
+	case <-h.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // cause is what the store fails with at present.
@@ -89,7 +92,8 @@ func (s *Store) Dead() error {
 
 var errEnded = errors.New("the tree has given up")
 
-// try calls f, which may be given up in the middle: see quiet.Fatalf.
+// try calls f, which may be given up in the middle, or wait for ever for another goroutine that was: see
+// quiet.Fatalf. What f uses must not be touched any more where the store is abandoned.
 func (s *Store) try(f func() error) error {
 	err := errEnded
 	var bug any
@@ -99,7 +103,11 @@ func (s *Store) try(f func() error) error {
 		defer func() { bug = recover() }()
 		err = f()
 	}()
-	<-done
+	select {
+	case <-done:
+	case <-s.gone:
+		return s.cause()
+	}
 	if bug != nil {
 		panic(bug)
 	}
@@ -126,7 +134,9 @@ func (q quiet) Fatalf(format string, args ...any) {
 	}
 	q.s.kill(err)
 	q.s.mu.Lock()
-	q.s.left = true
+	if !q.s.abandoned() {
+		close(q.s.gone)
+	}
 	q.s.mu.Unlock()
 	runtime.Goexit()
 }

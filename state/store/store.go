@@ -114,7 +114,7 @@ func open(dir string, files []File, o Options) (*Store, error) {
 		return nil, fmt.Errorf("state store: %w", err)
 	}
 	s := &Store{dir: dir, id: o.ID, known: map[string]File{}, ended: make(chan struct{}, 1)}
-	s.failed = make(chan struct{})
+	s.failed, s.gone = make(chan struct{}), make(chan struct{})
 	if s.id == "" {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // does not fail

@@ -104,7 +104,8 @@ func (x *index) key(dst []byte, group int, key ...byte) []byte {
 }
 
 // restored looks for the marks of the key groups. Where one is missing, or has another width, the index
-// is made anew.
+// is made anew. One of another width is removed with the first change, as it says nothing about what
+// changes from then on.
 func (x *index) restored() error {
 	sp := x.spilled()
 	if sp == nil {
@@ -116,7 +117,9 @@ func (x *index) restored() error {
 		keys = append(keys, x.key(nil, g, indexMark))
 	}
 	err := sp.s.cold.Lookup(keys, func(i int, value []byte) error {
-		x.marked[i] = len(value) == 8 && int64(binary.LittleEndian.Uint64(value)) == x.width
+		if x.marked[i] = len(value) == 8 && int64(binary.LittleEndian.Uint64(value)) == x.width; !x.marked[i] {
+			x.unmark(sp.s.lo + i)
+		}
 		return nil
 	})
 	x.complete = !slices.Contains(x.marked, false)
@@ -129,10 +132,18 @@ func (x *index) restored() error {
 
 // Rebuild has the index of what was restored made anew: what was saved has other times now.
 func (e *Expiry) Rebuild() {
-	if sp := e.index.spilled(); sp != nil {
-		e.index.marked = make([]bool, sp.s.hi-sp.s.lo)
-		e.index.complete, e.index.at = false, SweepCursor{group: sp.s.lo}
+	x := &e.index
+	sp := x.spilled()
+	if sp == nil {
+		return
 	}
+	for at, marked := range x.marked {
+		if marked {
+			x.unmark(sp.s.lo + at)
+		}
+	}
+	x.marked = make([]bool, sp.s.hi-sp.s.lo)
+	x.complete, x.at = false, SweepCursor{group: sp.s.lo}
 }
 
 // put adds an entry to the index.
@@ -141,6 +152,11 @@ func (x *index) put(d *Delta, group int, bucket uint64, key []byte) {
 	b := append(d.BeginPut(st, group), indexEntry)
 	b = append(binary.BigEndian.AppendUint64(b, bucket), key...)
 	d.EndPut(b, len(b))
+}
+
+// unmark has the mark of a key group removed, until the index of it has been made anew.
+func (x *index) unmark(group int) {
+	x.gone.Delete(x.spilled().k.State|IndexState, group, []byte{indexMark})
 }
 
 func (x *index) setMark(d *Delta, group int) {
@@ -213,11 +229,9 @@ func (x *index) build(n int) {
 		if more {
 			return
 		}
+		x.setMark(&x.puts, x.at.group) // what was made is not made again after a restart
 	}
 	x.complete = true
-	for g := sp.s.lo; g < hi; g++ {
-		x.setMark(&x.puts, g)
-	}
 }
 
 func (x *index) dated() Dated {

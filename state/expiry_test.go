@@ -422,6 +422,52 @@ func TestExpiry_Restarts(t *testing.T) {
 	})
 }
 
+// TestExpiry_Halted: an index that is being made anew is not taken for whole after a restart, nor made from
+// the beginning.
+func TestExpiry_Halted(t *testing.T) {
+	again := func(w *expiring, ttl int64) {
+		w.freeze()
+		w.apply()
+		w.stop()
+		w.ttl = ttl
+		w.start(true)
+	}
+	eachExpiring(t, func(t *testing.T, w *expiring) {
+		// Another time to live, and the first one again before the index was made for it.
+		again(w, 100)
+		w.run(300)
+		again(w, 800)
+		w.run(2)
+		if w.e.index.complete {
+			t.Fatal("the index was made too soon for this test")
+		}
+		again(w, 100)
+		w.run(200)
+		w.check("a time to live changed and changed back")
+
+		w.freeze()
+		w.apply()
+		again(w, 100)
+		w.e.Rebuild()
+		again(w, 100)
+		if w.e.index.complete {
+			t.Error("an index that was to be made anew is taken for whole")
+		}
+
+		// Started again and again.
+		w.run(100)
+		again(w, 10_000)
+		runs := 0
+		for ; !w.e.index.complete && runs < 100; runs++ {
+			w.run(2)
+			again(w, 10_000)
+		}
+		if runs < 2 || runs == 100 {
+			t.Errorf("the index was made in %d runs", runs)
+		}
+	})
+}
+
 // TestExpiry_Rescaled: the index goes with its key groups.
 func TestExpiry_Rescaled(t *testing.T) {
 	eachExpiring(t, func(t *testing.T, w *expiring) {

@@ -183,7 +183,7 @@ func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 					continue
 				}
 				wrote = wrote || o.Table.Results != nil
-				if o.Table.Results == nil && !b.Unversioned && !fedByLate(r.Plan, n) {
+				if (o.Table.Results == nil || o.Table.Results.Column["generation"] == "") && !b.Unversioned && !fedByLate(r.Plan, n) {
 					return fmt.Errorf("table %s would be written again, and knows no generations; write it all the same with --allow-unversioned", o.Table.Name)
 				}
 			case *plan.Source:

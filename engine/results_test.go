@@ -273,7 +273,9 @@ func TestBackfill_Refuses(t *testing.T) {
 		"a bad name":  {engine.BackfillOptions{Generation: "g 2"}, keptScript, "--generation cannot be"},
 		"another job": {engine.BackfillOptions{Generation: "g2"}, keptScript + "CREATE TABLE plain (s BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO plain SELECT s FROM sales;", "table plain would be written again"},
 		"no results":  {engine.BackfillOptions{Generation: "g2"}, keptScript[:strings.Index(keptScript, "INSERT INTO")], "writes no table of results"},
-		"no table":    {engine.BackfillOptions{Generation: "g2", Table: "bored"}, keptScript, "writes no table of results"},
+		"no column generation": {engine.BackfillOptions{Generation: "g2"}, strings.Replace(keptScript, "generation STRING METADATA, ", "", 1),
+			"table board would be written again, and knows no generations"},
+		"no table": {engine.BackfillOptions{Generation: "g2", Table: "bored"}, keptScript, "writes no table of results"},
 	} {
 		_, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(context.Background(), "board.sql", c.script, c.b, engine.Handler{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

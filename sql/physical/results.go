@@ -60,11 +60,57 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if in = b.backfilled(in, start, t); in == nil {
 		return
 	}
+	if t.spec.Results.Column["is_deleted"] == "" {
+		if why := vanishes(in); why != nil {
+			e := b.fail(t.pos, "table `%s` holds revisions and has no metadata column 'is_deleted', but rows of this query can disappear", t.cat.Name())
+			by := why.Label
+			if _, ok := why.Op.(*plan.Calc); ok {
+				by = "a filter of rows that change"
+			}
+			e.Detail = "A row that is no more gets a last revision with NULL in all but its key, which readers could not tell from one that is there. Rows disappear by " + by + "."
+			e.WithHint("add `is_deleted BOOLEAN METADATA` to its definition, or is_deleted to 'tidemark.table.%s.result-metadata'", t.cat.Name())
+			return
+		}
+	}
 	in = b.revise(rv, in, t)
 	b.write(op, t, in, s.Pos)
 	if b.err == nil {
 		b.mayRevise(op, in, t)
 	}
+}
+
+// vanishes returns the operator by which rows of n can disappear after they were there, nil where they stay: what
+// takes rows of others back, sessions that grow or merge, and filters of rows that change.
+func vanishes(n *node) *node {
+	if !n.Mode.Has(types.Delete) && !n.Mode.Has(types.UpdateBefore) {
+		return nil // rows stay, or are only ever replaced
+	}
+	switch o := n.Op.(type) {
+	case *plan.Calc:
+		if o.Filter != nil {
+			return n
+		}
+		return vanishes(n.in[0].from)
+	case *plan.WindowAgg:
+		if o.InputRetracts || o.Window.Kind == plan.Session && !o.Attached {
+			return n
+		}
+		return nil
+	case *plan.GroupAgg:
+		if o.InputRetracts {
+			return n
+		}
+		return nil
+	}
+	if n.Mode.Has(types.Delete) {
+		return n
+	}
+	for _, in := range n.in {
+		if why := vanishes(in.from); why != nil {
+			return why
+		}
+	}
+	return nil
 }
 
 // windowOf returns the window aggregation whose rows those of n are, as far as there is one behind projections.

@@ -99,6 +99,11 @@ func (o *Entities) one(b *vec.Batch, k, i int) error {
 	if kind == types.UpdateBefore {
 		return nil
 	}
+	for _, c := range o.keys {
+		if b.Cols[c].IsNull(i) { // NOT NULL is what the definition promises of data that nobody has checked
+			return o.ctx.BadRow(b, i, expr.Pos{}, errNoKey)
+		}
+	}
 	now := o.now(b, i)
 	at, dated := o.eventTime(b, i, now)
 	w := o.words(o.recs[k])
@@ -132,6 +137,7 @@ func (o *Entities) one(b *vec.Batch, k, i int) error {
 }
 
 var (
+	errNoKey   = errors.New("a column of the primary key is NULL, so it is not known which entity the row is of")
 	errExpired = &op.Refusal{Reason: op.DropExpired, Skip: true, Err: errors.New("nothing is known of this entity, and the row is further behind " +
 		"the watermark than entities are remembered (upsert.horizon): what it replaces may have been forgotten")}
 	errConflict = &op.Refusal{Reason: op.DropConflict, Err: errors.New("a row of the same entity with the same version came before, with other " +

@@ -121,7 +121,9 @@ func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOpti
 	e.o.Only = func(p *plan.Plan) bool { return writesResults(p, b.Table) || b.Unversioned && b.Table == "" }
 	run := &backfill{e: e, o: b, script: scriptHash(text, e.o.Define), started: time.Now().UTC()}
 	h = run.watch(h)
-	err = e.Script(ctx, name, text, h)
+	if err = e.Script(ctx, name, text, h); err != nil && !run.began.Load() {
+		return nil, err // nothing was written, so there is nothing to tell of
+	}
 	var out []BackfillReport
 	for i, t := range tables {
 		r := run.report(t, err)
@@ -183,6 +185,9 @@ func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 					continue
 				}
 				wrote = wrote || o.Table.Results != nil
+				if o.Table.Results != nil && b.Table != "" && o.Table.Name != b.Table {
+					return fmt.Errorf("table %s is written by the same job as table %s (a statement set), so both would be filled; leave out --table", o.Table.Name, b.Table)
+				}
 				if (o.Table.Results == nil || o.Table.Results.Column["generation"] == "") && !b.Unversioned && !fedByLate(r.Plan, n) {
 					return fmt.Errorf("table %s would be written again, and knows no generations; write it all the same with --allow-unversioned", o.Table.Name)
 				}
@@ -262,6 +267,7 @@ type backfill struct {
 	script  string
 	started time.Time
 	reports atomic.Pointer[[]account]
+	began   atomic.Bool // a job was started
 }
 
 // account is the account of a job that has come to its end.
@@ -271,6 +277,13 @@ type account struct {
 }
 
 func (b *backfill) watch(h Handler) Handler {
+	told := h.JobStarted
+	h.JobStarted = func(j *Run) {
+		b.began.Store(true)
+		if told != nil {
+			told(j)
+		}
+	}
 	was := h.JobEnded
 	h.JobEnded = func(j *Run, r *job.Report, err error) {
 		if r != nil {

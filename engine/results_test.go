@@ -240,6 +240,16 @@ func TestBackfill(t *testing.T) {
 	if _, err := results.Promote(ctx, s, "g2", 0, 10_000, false); err == nil {
 		t.Error("promoted without a reconciliation")
 	}
+	if _, err := results.Promote(ctx, s, "nope", 0, 10_000, true); err == nil || !strings.Contains(err.Error(), "it has no rows") {
+		t.Errorf("a generation that does not exist was promoted: %v", err)
+	}
+	// The same again is refused, and leaves the record of the good one the newest.
+	if _, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(ctx, "board.sql", keptScript, b, engine.Handler{}); err == nil || !strings.Contains(err.Error(), "by another run") {
+		t.Errorf("the same backfill again: %v", err)
+	}
+	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 1 {
+		t.Errorf("records %v, %v", records, err)
+	}
 	rec, err := results.Reconcile(ctx, s, "g2", "", 0, 10_000)
 	if err != nil || !rec.Equal() {
 		var text bytes.Buffer
@@ -272,6 +282,8 @@ func TestBackfill_Refuses(t *testing.T) {
 	}{
 		"a bad name":  {engine.BackfillOptions{Generation: "g 2"}, keptScript, "--generation cannot be"},
 		"another job": {engine.BackfillOptions{Generation: "g2"}, keptScript + "CREATE TABLE plain (s BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO plain SELECT s FROM sales;", "table plain would be written again"},
+		"one of a set": {engine.BackfillOptions{Generation: "g2", Table: "board"}, strings.NewReplacer("INSERT INTO board", "CREATE TABLE other LIKE board;\nEXECUTE STATEMENT SET BEGIN INSERT INTO other SELECT shop, window_start, window_end, COUNT(*) "+
+			"FROM TABLE(TUMBLE(TABLE sales, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY shop, window_start, window_end;\nINSERT INTO board", "window_end;", "window_end; END;").Replace(keptScript), "table other is written by the same job"},
 		"no results":  {engine.BackfillOptions{Generation: "g2"}, keptScript[:strings.Index(keptScript, "INSERT INTO")], "writes no table of results"},
 		"no column generation": {engine.BackfillOptions{Generation: "g2"}, strings.Replace(keptScript, "generation STRING METADATA, ", "", 1),
 			"table board would be written again, and knows no generations"},

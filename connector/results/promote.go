@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -80,6 +81,13 @@ func Promote(ctx context.Context, s Store, generation string, from, to int64, fo
 	before, err := s.Pointer(ctx)
 	if err != nil {
 		return before, err
+	}
+	have, err := s.Generations(ctx)
+	if err != nil {
+		return before, err
+	}
+	if !slices.ContainsFunc(have, func(g Generation) bool { return g.Name == generation }) {
+		return before, &Refused{generation, "it has no rows, so readers would see nothing"}
 	}
 	if !force {
 		records, err := s.Records(ctx, "")

@@ -39,8 +39,10 @@ type completeness struct {
 	cols  []int          // of the sink's rows
 	start int            // column of the window's start
 	end   int            // of its end
-	mu    sync.Mutex
-	open  map[[2]int64][]uint64 // by window, local time; guarded by mu
+	// deleted is the column that says that a row is no more, or -1: nobody reports by such a row.
+	deleted int
+	mu      sync.Mutex
+	open    map[[2]int64][]uint64 // by window, local time; guarded by mu
 }
 
 // newCompleteness returns what follows the producers of the sink of node n.
@@ -50,6 +52,7 @@ func newCompleteness(n *plan.Node, t *connector.Table, e *Expected) (*completene
 		return nil, fmt.Errorf("table %s: who must have reported is asked for each window, and its columns do not say which window a row is of; "+
 			"add window_start and window_end to it", t.Name)
 	}
+	c.deleted = n.Schema.Index(t.Results.Column["is_deleted"])
 	for _, name := range e.Columns {
 		c.cols = append(c.cols, n.Schema.Index(name))
 	}
@@ -204,7 +207,7 @@ func (w *watchingWriter) Write(ctx context.Context, b *vec.Batch) error {
 	texts := w.progs.EvalAll(&w.ctx, b)
 	start, end := b.Cols[w.c.start], b.Cols[w.c.end]
 	b.Each(func(i int) {
-		if start.IsNull(i) || end.IsNull(i) {
+		if start.IsNull(i) || end.IsNull(i) || w.c.deleted >= 0 && b.Cols[w.c.deleted].Bool[i] {
 			return
 		}
 		w.key = w.key[:0]

@@ -59,10 +59,13 @@ func (s *Spill) Between() {
 
 // NeedsFreeze says that the operator should be frozen before the next checkpoint: records should go
 // and cannot, because they changed since they were frozen last; or so many changed that freezing
-// them at once would take a large part of the budget.
+// them at once would take a large part of the budget; or an index that is made anew has to make room.
 func (s *Spill) NeedsFreeze() bool {
 	if s == nil || s.budget == nil {
 		return false
+	}
+	if s.full && !s.Pending() {
+		return true
 	}
 	for _, p := range s.others {
 		if p.NeedsFreeze() {

@@ -29,9 +29,10 @@ const (
 	// wipeKeys is up to how many entries of a bucket are removed one by one: stores cope better with many
 	// single keys than with many ranges.
 	wipeKeys = 64
-	// maxPending is how many bytes of the index may wait for the next freeze while it is made anew.
-	maxPending = 1 << 20
 )
+
+// maxPending is how many bytes of the index may wait for the next freeze while it is made anew. Tests lower it.
+var maxPending = 1 << 20
 
 // Reindex has the index of a state in a key group made anew by the operator that is restored next: to be
 // called by whoever changes entries other than an operator does.
@@ -174,6 +175,7 @@ func (x *index) freeze(d *Delta) {
 	}
 	d.join(&x.gone) // before the puts, which may be for the same buckets
 	d.join(&x.puts)
+	x.spilled().s.full = false
 }
 
 // save notes that a record is saved in a key group under key.
@@ -206,7 +208,11 @@ func (x *index) build(n int) {
 		if x.marked[x.at.group-sp.s.lo] {
 			continue
 		}
-		if n <= 0 || x.puts.Size() > maxPending {
+		if x.puts.Size() > maxPending {
+			sp.s.full = true // else it would go on at the next checkpoint only
+			return
+		}
+		if n <= 0 {
 			return
 		}
 		lo := AppendStoreKey(nil, sp.s.op, sp.k.State, x.at.group)

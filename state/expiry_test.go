@@ -468,6 +468,30 @@ func TestExpiry_Halted(t *testing.T) {
 	})
 }
 
+// TestExpiry_MakesRoom: an index that is made anew does not wait for a checkpoint once much of it waits.
+func TestExpiry_MakesRoom(t *testing.T) {
+	defer func(n int) { maxPending = n }(maxPending)
+	eachExpiring(t, func(t *testing.T, w *expiring) {
+		w.run(100)
+		w.freeze()
+		w.apply()
+		w.stop()
+		w.ttl, maxPending = 10_000, 64
+		w.start(true)
+		for n := 0; n < 200 && !w.sp.full && !w.e.index.complete; n++ {
+			w.now++
+			w.e.Step(w.now, 0)
+		}
+		if !w.sp.full || w.e.index.complete {
+			t.Fatalf("full %t, complete %t", w.sp.full, w.e.index.complete)
+		}
+		w.freeze()
+		if w.sp.full {
+			t.Error("there is no room after a freeze")
+		}
+	})
+}
+
 // TestExpiry_Rescaled: the index goes with its key groups.
 func TestExpiry_Rescaled(t *testing.T) {
 	eachExpiring(t, func(t *testing.T, w *expiring) {

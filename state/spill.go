@@ -49,6 +49,7 @@ type Spill struct {
 	begun   bool
 	applied atomic.Uint64
 	stuck   bool   // the last Between found too little that may go
+	full    bool   // an index is made anew, and as much of it waits to be frozen as may
 	done    uint64 // what was applied when the last Between began
 	others  []Spiller
 }

@@ -284,7 +284,7 @@ func TestBackfill_Refuses(t *testing.T) {
 		"another job": {engine.BackfillOptions{Generation: "g2"}, keptScript + "CREATE TABLE plain (s BIGINT) WITH ('connector' = 'blackhole'); INSERT INTO plain SELECT s FROM sales;", "table plain would be written again"},
 		"one of a set": {engine.BackfillOptions{Generation: "g2", Table: "board"}, strings.NewReplacer("INSERT INTO board", "CREATE TABLE other LIKE board;\nEXECUTE STATEMENT SET BEGIN INSERT INTO other SELECT shop, window_start, window_end, COUNT(*) "+
 			"FROM TABLE(TUMBLE(TABLE sales, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY shop, window_start, window_end;\nINSERT INTO board", "window_end;", "window_end; END;").Replace(keptScript), "table other is written by the same job"},
-		"no results":  {engine.BackfillOptions{Generation: "g2"}, keptScript[:strings.Index(keptScript, "INSERT INTO")], "writes no table of results"},
+		"no results": {engine.BackfillOptions{Generation: "g2"}, keptScript[:strings.Index(keptScript, "INSERT INTO")], "writes no table of results"},
 		"no column generation": {engine.BackfillOptions{Generation: "g2"}, strings.Replace(keptScript, "generation STRING METADATA, ", "", 1),
 			"table board would be written again, and knows no generations"},
 		"no table": {engine.BackfillOptions{Generation: "g2", Table: "bored"}, keptScript, "writes no table of results"},

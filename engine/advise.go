@@ -190,13 +190,7 @@ func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error)
 	if err != nil {
 		return err
 	}
-	casts := make([]expr.Expr, from.Schema.Len())
-	for i, f := range from.Schema.Fields {
-		if casts[i], err = expr.Cast(&expr.Column{Index: i, Name: f.Name, T: f.Type}, types.StringType, true, o.Env, expr.Pos{}); err != nil {
-			return err
-		}
-	}
-	text, err := expr.CompileAll(casts, o.Env)
+	text, err := expr.CompileTexts(from.Schema, places(from.Schema.Len()), o.Env)
 	if err != nil {
 		return err
 	}
@@ -224,6 +218,15 @@ func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error)
 		err = ended
 	}
 	return err
+}
+
+// places are 0 to n-1.
+func places(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
 }
 
 // advise reads a sample of one table.

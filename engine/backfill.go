@@ -157,12 +157,7 @@ func notShown(p *results.Pointer, generation, table string) error {
 
 // writesResults reports whether a plan writes a table of results, the one called table unless that is "".
 func writesResults(p *plan.Plan, table string) bool {
-	for _, n := range p.Nodes {
-		if s, ok := n.Op.(*plan.Sink); ok && s.Table != nil && s.Table.Results != nil && (table == "" || s.Table.Name == table) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Results(), func(t *connector.Table) bool { return table == "" || t.Name == table })
 }
 
 // backfillPlan bounds the sources of a script, gives its jobs names of their own, and refuses sinks that

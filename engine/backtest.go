@@ -123,15 +123,8 @@ func (f *fold) add(s types.Schema, b *vec.Batch) error {
 	defer f.mu.Unlock()
 	if f.progs == nil {
 		env := &expr.Env{Zone: time.UTC}
-		casts := make([]expr.Expr, s.Len())
-		for i, c := range s.Fields {
-			var err error
-			if casts[i], err = expr.Cast(&expr.Column{Index: i, Name: c.Name, T: c.Type}, types.StringType, true, env, expr.Pos{}); err != nil {
-				return err
-			}
-		}
 		var err error
-		if f.progs, err = expr.CompileAll(casts, env); err != nil {
+		if f.progs, err = expr.CompileTexts(s, places(s.Len()), env); err != nil {
 			return err
 		}
 		f.ectx = &expr.EvalCtx{Env: env}

@@ -15,7 +15,6 @@ import (
 	"github.com/tidemark-stream/tidemark/sql"
 	"github.com/tidemark-stream/tidemark/sql/parse"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
-	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -26,24 +25,20 @@ const maxProducers = 1 << 20
 // 'tidemark.completeness.SINK.expected', once, at the start of the job.
 func (e *Engine) expected(ctx context.Context, s *sql.Session, p *plan.Plan, h Handler) (map[string]*job.Expected, error) {
 	var out map[string]*job.Expected
-	for _, n := range p.Nodes {
-		sink, ok := n.Op.(*plan.Sink)
-		if !ok || sink.Table == nil || sink.Table.Results == nil {
-			continue
-		}
-		key := "tidemark.completeness." + sink.Table.Name + ".expected"
+	for _, t := range p.Results() {
+		key := "tidemark.completeness." + t.Name + ".expected"
 		from := s.Config().All()[key]
 		if from == "" {
 			continue
 		}
-		x, err := e.producers(ctx, s, sink.Table, from, h)
+		x, err := e.producers(ctx, s, t, from, h)
 		if err != nil {
 			return nil, fmt.Errorf("'%s' = '%s': %w", key, from, err)
 		}
 		if out == nil {
 			out = map[string]*job.Expected{}
 		}
-		out[sink.Table.Name] = x
+		out[t.Name] = x
 	}
 	return out, nil
 }
@@ -71,23 +66,19 @@ func (e *Engine) producers(ctx context.Context, s *sql.Session, t *connector.Tab
 		return nil, fmt.Errorf("its rows are corrected while it is read; use a table or view of rows that stay")
 	}
 	x := &job.Expected{}
-	var casts []expr.Expr
+	var cols []int
 	o := e.jobOptions(s, s.Config(), h)
 	for i, f := range sink.Schema.Fields {
 		if !slices.Contains(t.Results.Key, f.Name) || f.Name == t.Results.WindowStart || f.Name == t.Results.WindowEnd {
 			continue
 		}
-		c, err := expr.Cast(&expr.Column{Index: i, Name: f.Name, T: f.Type}, types.StringType, true, o.Env, expr.Pos{})
-		if err != nil {
-			return nil, err
-		}
-		x.Columns, casts = append(x.Columns, f.Name), append(casts, c)
+		x.Columns, cols = append(x.Columns, f.Name), append(cols, i)
 	}
-	if len(casts) == 0 {
+	if len(cols) == 0 {
 		return nil, fmt.Errorf("none of its columns (%s) is part of the primary key of table %s (%s), so no row of the result says who reported; give them the same name",
 			strings.Join(sink.Schema.Names(), ", "), t.Name, strings.Join(t.Results.Key, ", "))
 	}
-	progs, err := expr.CompileAll(casts, o.Env)
+	progs, err := expr.CompileTexts(sink.Schema, cols, o.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -21,21 +21,20 @@ func freshGeneration(ctx context.Context, p *plan.Plan, lineage string, from *ch
 	if cfg.All()[keyGoOn] == "true" || from != nil && from.Lineage == lineage {
 		return nil
 	}
-	for _, n := range p.Nodes {
-		s, ok := n.Op.(*plan.Sink)
-		if !ok || s.Table == nil || s.Table.Results == nil || !results.Known(s.Table.Connector) {
+	for _, t := range p.Results() {
+		if !results.Known(t.Connector) {
 			continue
 		}
-		last, err := lastProgress(ctx, s.Table)
+		last, err := lastProgress(ctx, t)
 		if err != nil {
-			return fmt.Errorf("table %s: %w", s.Table.Name, err)
+			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 		if last == nil || last.Lineage == lineage || from != nil && from.Lineage == last.Lineage && from.ID >= last.Checkpoint {
 			continue
 		}
 		return &connector.Fatal{Err: fmt.Errorf("generation %s of table %s was written by another run, up to its checkpoint %d: this start counts revisions anew and would contradict it; "+
 			"SET '%s' = '%s' (or another new name), or write into it all the same with SET '%s' = 'true'",
-			last.Generation, s.Table.Name, last.Checkpoint, keyGeneration, next(last.Generation), keyGoOn)}
+			last.Generation, t.Name, last.Checkpoint, keyGeneration, next(last.Generation), keyGoOn)}
 	}
 	return nil
 }

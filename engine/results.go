@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
-	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
 )
 
@@ -17,10 +16,10 @@ func (e *Engine) ResultTables(name, text string) ([]*connector.Table, error) {
 	var out []*connector.Table
 	seen := map[string]bool{}
 	err := e.plan(&source{name: name, text: text}, func(_ *sql.Session, r *sql.Result) error {
-		for _, n := range r.Plan.Nodes {
-			if s, ok := n.Op.(*plan.Sink); ok && s.Table != nil && s.Table.Results != nil && !seen[s.Table.Name] {
-				seen[s.Table.Name] = true
-				out = append(out, s.Table)
+		for _, t := range r.Plan.Results() {
+			if !seen[t.Name] {
+				seen[t.Name] = true
+				out = append(out, t)
 			}
 		}
 		return nil

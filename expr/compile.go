@@ -74,6 +74,19 @@ func CompileAll(es []Expr, env *Env) (*Programs, error) {
 	return s.p, nil
 }
 
+// CompileTexts makes one program of the columns cols of s as text: each as TRY_CAST(... AS STRING) gives it.
+func CompileTexts(s types.Schema, cols []int, env *Env) (*Programs, error) {
+	casts := make([]Expr, len(cols))
+	for k, i := range cols {
+		var err error
+		f := s.Fields[i]
+		if casts[k], err = Cast(&Column{Index: i, Name: f.Name, T: f.Type}, types.StringType, true, env, Pos{}); err != nil {
+			return nil, err
+		}
+	}
+	return CompileAll(casts, env)
+}
+
 // EvalAll is Program.Eval for every expression, in order. The slice is valid until the next call.
 func (p *Programs) EvalAll(ctx *EvalCtx, b *vec.Batch) []*vec.Vec {
 	p.begin(ctx, b)

@@ -189,15 +189,7 @@ type watchingWriter struct {
 }
 
 func newWatchingWriter(w connector.Writer, c *completeness, s types.Schema, env *expr.Env) (*watchingWriter, error) {
-	var casts []expr.Expr
-	for _, at := range c.cols {
-		e, err := expr.Cast(&expr.Column{Index: at, Name: s.Fields[at].Name, T: s.Fields[at].Type}, types.StringType, true, env, expr.Pos{})
-		if err != nil {
-			return nil, err
-		}
-		casts = append(casts, e)
-	}
-	p, err := expr.CompileAll(casts, env)
+	p, err := expr.CompileTexts(s, c.cols, env)
 	return &watchingWriter{Writer: w, c: c, progs: p, ctx: expr.EvalCtx{Env: env}, pending: map[[2]int64][]uint64{}}, err
 }
 

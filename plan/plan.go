@@ -65,6 +65,17 @@ type Edge struct {
 	Late bool
 }
 
+// Results returns the tables of results that p writes, a table for each sink.
+func (p *Plan) Results() []*connector.Table {
+	var out []*connector.Table
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*Sink); ok && s.Table != nil && s.Table.Results != nil {
+			out = append(out, s.Table)
+		}
+	}
+	return out
+}
+
 // EdgeSchema returns the columns of the rows of input i of n.
 func (p *Plan) EdgeSchema(n *Node, i int) types.Schema {
 	if n.Inputs[i].Late {

@@ -58,23 +58,19 @@ func (b *board) handler() http.Handler {
 
 // started adds the tables of results that a job writes.
 func (b *board) started(j *engine.Run) (tables int) {
-	for _, n := range j.Plan.Nodes {
-		s, ok := n.Op.(*plan.Sink)
-		if !ok || s.Table == nil || s.Table.Results == nil {
-			continue
-		}
+	for _, table := range j.Plan.Results() {
 		tables++
 		b.mu.Lock()
-		t := b.shown[s.Table.Name]
+		t := b.shown[table.Name]
 		fresh := t == nil
 		if fresh {
-			t = &shownTable{live: dashboard.NewLive(s.Table, 0), table: s.Table}
-			b.shown[s.Table.Name] = t
+			t = &shownTable{live: dashboard.NewLive(table, 0), table: table}
+			b.shown[table.Name] = t
 		}
 		t.run = j
 		b.mu.Unlock()
 		if fresh {
-			b.server.AddSource(dashboard.Source{Table: s.Table, Store: t.live, Memory: true})
+			b.server.AddSource(dashboard.Source{Table: table, Store: t.live, Memory: true})
 		}
 	}
 	return tables
@@ -169,19 +165,15 @@ func splitsNow(p *connector.Progress, s *job.Status) {
 
 // watchResults has the metrics of the tables of results that a job writes served, the target's too where it can be asked.
 func (v *view) watchResults(j *engine.Run) {
-	for _, n := range j.Plan.Nodes {
-		s, ok := n.Op.(*plan.Sink)
-		if !ok || s.Table == nil || s.Table.Results == nil {
-			continue
-		}
+	for _, t := range j.Plan.Results() {
 		var store results.Store
-		if results.Known(s.Table.Connector) {
+		if results.Known(t.Connector) {
 			var err error
-			if store, err = results.Open(context.Background(), s.Table); err != nil {
-				v.warn(fmt.Sprintf("--http: table %s is served without numbers of its target: %v", s.Table.Name, err))
+			if store, err = results.Open(context.Background(), t); err != nil {
+				v.warn(fmt.Sprintf("--http: table %s is served without numbers of its target: %v", t.Name, err))
 			}
 		}
-		v.server.AddResults(nameOf(j), s.Table, func() (connector.Progress, bool) { p, ok := j.Progress()[s.Table.Name]; return p, ok }, store)
+		v.server.AddResults(nameOf(j), t, func() (connector.Progress, bool) { p, ok := j.Progress()[t.Name]; return p, ok }, store)
 		if store != nil {
 			v.stores = append(v.stores, store)
 		}

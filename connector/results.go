@@ -2,6 +2,8 @@ package connector
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -29,6 +31,54 @@ type Results struct {
 	Generation string
 	// LatenessMs is how long after its end a window may be corrected.
 	LatenessMs int64
+	// Windows says which windows there are, also those without a row; nil where only rows tell: sessions,
+	// windows by the clock, results of no windows.
+	Windows *WindowGrid
+}
+
+// WindowGrid is windows of a fixed length, in local time, ms: one ends at each multiple of Step behind Offset.
+type WindowGrid struct {
+	// Size is the length of a window, where Cumulative of the longest one: those between two multiples of
+	// Size begin at the first of them.
+	Size, Step, Offset int64
+	Cumulative         bool
+	// Delay is how far the watermark is beyond the end of a window when its first result is there at the
+	// latest.
+	Delay int64
+}
+
+// Last is the newest window that ends at or before ms.
+func (g *WindowGrid) Last(ms int64) (start, end int64) {
+	end = g.floor(ms, g.Step)
+	return g.StartOf(end), end
+}
+
+// Ending reports whether a window ends at end, and Starting whether one starts at start.
+func (g *WindowGrid) Ending(end int64) bool { return g.floor(end, g.Step) == end }
+
+// Starting is described at Ending.
+func (g *WindowGrid) Starting(start int64) bool {
+	if g.Cumulative {
+		return g.floor(start, g.Size) == start
+	}
+	return g.Ending(start + g.Size)
+}
+
+// StartOf is the start of the window that ends at end.
+func (g *WindowGrid) StartOf(end int64) int64 {
+	if g.Cumulative {
+		return g.floor(end-1, g.Size)
+	}
+	return end - g.Size
+}
+
+// floor is the greatest multiple of step behind Offset that is not above ms.
+func (g *WindowGrid) floor(ms, step int64) int64 {
+	rest := (ms - g.Offset) % step
+	if rest < 0 {
+		rest += step
+	}
+	return ms - rest
 }
 
 // Values are the columns of t that are neither metadata of results nor part of the key.
@@ -66,10 +116,14 @@ type Progress struct {
 	SplitsPassed, SplitsDone, SplitsIdle, Splits int
 	// IdleSplits names some of the idle ones.
 	IdleSplits []string
-	// Expected and Seen are producers (or rows) due and seen in the newest window that is over; Missing names
-	// some of the missing ones. Expected is 0 where nobody said who is expected.
-	Expected, Seen int64
-	Missing        []string
+	// Expected and Seen are producers, or where DueRows rows, due and seen in the newest window that is over and for
+	// which any are due: DueStart to DueEnd, in the windows' local time, ms. Missing names some of the producers
+	// that are missing, or have not as many rows as are due. Expected is 0 where nobody said who is expected, and
+	// before the first such window.
+	Expected, Seen   int64
+	DueRows          bool
+	DueStart, DueEnd int64
+	Missing          []string
 	// Rows dropped before the result so far, by reason.
 	Late, Rejected, Duplicates, Stale, Conflicts, Expired int64
 	// Missed are windows for which rows came too late since the progress before: they need a backfill.
@@ -78,6 +132,36 @@ type Progress struct {
 	// Rows is the number of rows written so far.
 	Rows int64
 	At   int64 // when the checkpoint was begun
+}
+
+// Completeness says in words who has reported of who is expected: "411 of 412 reported, missing store 17", "950 of
+// 1,000 rows"; "" where nobody is expected.
+func (p *Progress) Completeness() string {
+	if p.Expected == 0 {
+		return ""
+	}
+	out := grouped(p.Seen) + " of " + grouped(p.Expected) + " reported"
+	lead := ", missing "
+	if p.DueRows {
+		out, lead = strings.TrimSuffix(out, "reported")+"rows", "; "
+	}
+	const named = 3
+	if len(p.Missing) > 0 {
+		out += lead + strings.Join(p.Missing[:min(named, len(p.Missing))], ", ")
+		if len(p.Missing) > named {
+			out += ", ..."
+		}
+	}
+	return out
+}
+
+// grouped is n with a comma between thousands.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }
 
 // MissedWindow is a window, or a run of them, that rows came too late for. Local time of the window, ms;

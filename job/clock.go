@@ -26,7 +26,8 @@ type clock struct {
 	splits   []*clockSplit
 	open     int // sources whose enumerators may still find splits
 	combined int64
-	finished int // splits read to their end, no longer in splits
+	finished int   // splits read to their end, no longer in splits
+	latest   int64 // the highest watermark of those
 }
 
 // clockSplit is one split's part of a clock. Its fields are guarded by clock.mu.
@@ -37,7 +38,7 @@ type clockSplit struct {
 	status splitStatus
 }
 
-func newClock() *clock { return &clock{combined: vec.MinTime} }
+func newClock() *clock { return &clock{combined: vec.MinTime, latest: vec.MinTime} }
 
 // addSource announces a source that will add splits until sourceDone.
 func (c *clock) addSource() {
@@ -87,6 +88,7 @@ func (c *clock) setStatus(s *clockSplit, st splitStatus) int64 {
 	if st == splitFinished { // of no more consequence; there may be very many
 		c.splits = slices.DeleteFunc(c.splits, func(x *clockSplit) bool { return x == s })
 		c.finished++
+		c.latest = max(c.latest, s.wm)
 	}
 	return c.recombine()
 }
@@ -160,6 +162,13 @@ func (c *clock) recombine() int64 {
 	}
 	c.combined = max(c.combined, wm)
 	return c.combined
+}
+
+// last is the highest watermark of the splits that were read to their end.
+func (c *clock) last() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.latest
 }
 
 // splitState is what a status page shows of a split.

@@ -55,7 +55,7 @@ type Options struct {
 	// EpochInterval is how often output is made visible and source positions are committed
 	// while the job runs (default 10 s).
 	EpochInterval time.Duration
-	// Expected is who must have reported for a window, by table of results.
+	// Expected is what must have been reported for a window, by table of results.
 	Expected map[string]*Expected
 	// ReadRate is how many rows a second are read of each source; 0: as many as come.
 	ReadRate int64
@@ -260,7 +260,7 @@ func (j *Job) openSinks() error {
 			sh.feeds = j.upstream(n)
 			if e := j.o.Expected[s.Table.Name]; e != nil {
 				var err error
-				if sh.producers, err = newCompleteness(n, s.Table, e); err != nil {
+				if sh.producers, err = newCompleteness(n, j.revisions(n), s.Table, e); err != nil {
 					return err
 				}
 			}

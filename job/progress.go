@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
+	"github.com/tidemark-stream/tidemark/exec/window"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -153,13 +154,13 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 			addSplits(p, s.splits)
 		}
 	}
-	clocks := map[*clock]bool{}
+	clocks, latest := map[*clock]bool{}, vec.MinTime
 	for node := range sh.feeds {
 		if src := j.sources[node]; src != nil && !clocks[src.clock] {
 			// Those read to their end are no part of a checkpoint.
 			clocks[src.clock] = true
 			_, done := src.clock.states()
-			p.Splits, p.SplitsDone = p.Splits+done, p.SplitsDone+done
+			p.Splits, p.SplitsDone, latest = p.Splits+done, p.SplitsDone+done, max(latest, src.clock.last())
 		}
 		books := c.got.books[node]
 		count := func(r op.DropReason) int64 { return books["dropped: "+r.String()] }
@@ -176,13 +177,18 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 		p.Watermark, p.MaxTime = max(p.Watermark, was.Watermark), max(p.MaxTime, was.MaxTime)
 	}
 	if sh.producers != nil {
-		var zone *time.Location
-		if t.Results.Zone != "" {
-			zone, _ = time.LoadLocation(t.Results.Zone) // the windows are aligned in it: it was loaded before
-		}
-		sh.producers.tell(p, zone)
+		sh.producers.tell(p, max(p.MaxTime, latest), zoneOf(t))
 	}
 	return p
+}
+
+// zoneOf is where the windows of t are aligned, nil where their times are instants.
+func zoneOf(t *connector.Table) *time.Location {
+	if t.Results.Zone == "" {
+		return nil
+	}
+	zone, _ := window.LoadZone(t.Results.Zone) // the windows are aligned in it: it was loaded before
+	return zone
 }
 
 // addSplits counts splits by what they are at p.Watermark.

@@ -273,7 +273,7 @@ func (j *Job) recoverSinks(ctx context.Context) error {
 			errs = append(errs, err)
 			if p != nil && p.Generation == sh.node.Op.(*plan.Sink).Table.Results.Generation {
 				sh.latest, sh.shown = p, p
-				errs = append(errs, sh.producers.restore(m.Producers))
+				errs = append(errs, sh.producers.restore(m.Producers, p, zoneOf(sh.node.Op.(*plan.Sink).Table)))
 			}
 		}
 		if len(m.Pending) == 0 {

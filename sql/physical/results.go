@@ -47,6 +47,7 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 		r.WindowEnd = t.columnName(win.End[0])
 	}
 	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.asked
+	r.Windows = grid(win, in)
 	rv := &plan.Revise{Keys: key, Columns: width, Reason: help.reason, Count: help.count, Cause: help.cause, End: help.end,
 		Zone: win.Window.Zone, LatenessMs: in.asked, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
 	if w := windowOf(in); w != nil && w.FinalOnly {
@@ -77,6 +78,30 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if b.err == nil {
 		b.mayRevise(op, in, t)
 	}
+}
+
+// grid is which windows the results of in are of, nil where only rows tell.
+func grid(win opt.WindowColumns, in *node) *connector.WindowGrid {
+	w := win.Window
+	if win.Start == nil && win.End == nil || w.ProcTime || w.Kind == plan.Session || w.Size <= 0 {
+		return nil
+	}
+	g := &connector.WindowGrid{Size: w.Size, Step: w.Step, Offset: w.Offset, Cumulative: w.Kind == plan.Cumulate}
+	if w.Kind == plan.Tumble {
+		g.Step = w.Size
+	}
+	if shownLast(in) {
+		g.Delay = in.lateness
+	}
+	return g
+}
+
+// shownLast reports whether rows of n wait until nothing can correct them.
+func shownLast(n *node) bool {
+	if w, ok := n.Op.(*plan.WindowAgg); ok && w.FinalOnly {
+		return true
+	}
+	return slices.ContainsFunc(n.in, func(in input) bool { return !in.late && shownLast(in.from) })
 }
 
 // vanishes returns the operator by which rows of n can disappear after they were there, nil where they stay: what

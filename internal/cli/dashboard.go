@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/internal/dashboard"
 	"github.com/tidemark-stream/tidemark/internal/metrics"
@@ -23,6 +26,8 @@ type dashboardFlags struct {
 	config, address string
 	hosts           []string
 	readOnly        bool
+	keys            int           // of a topic
+	ask             time.Duration // how often brokers are looked for; 0: topicAsk
 }
 
 func dashboardCommand() *cobra.Command {
@@ -33,7 +38,9 @@ func dashboardCommand() *cobra.Command {
 		Long: `Serve a page of tiles over the tables of results that a script writes, as their targets have them:
 numbers, series, bars and tables, with how final and how complete they are. The page is defined by a
 YAML file, or by clicks, which are saved to that file. Without FILE.sql the script is the one that the
-YAML file names. Nothing is run: the job that writes the tables runs elsewhere.`,
+YAML file names. Nothing is run: the job that writes the tables runs elsewhere. Tables in ClickHouse and
+PostgreSQL are asked; a Kafka topic of revisions is read from its beginning, and the newest revision of each
+key is kept in memory.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			script := ""
@@ -47,6 +54,7 @@ YAML file names. Nothing is run: the job that writes the tables runs elsewhere.`
 	c.Flags().StringVar(&f.config, "config", "", "the YAML `FILE` of the board; changes made in the page are saved to it")
 	c.Flags().StringVar(&f.address, "http", "127.0.0.1:8090", "serve at `HOST:PORT`; with :PORT for this machine only")
 	c.Flags().StringArrayVar(&f.hosts, "host", nil, "a `NAME` under which the page may be changed, besides this machine's and IP addresses")
+	c.Flags().IntVar(&f.keys, "topic-keys", dashboard.DefaultTopicKeys, "how many keys of a topic are kept in memory; of more, the ones that came first are let go")
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "refuse changes of the board")
 	return c
 }
@@ -75,6 +83,41 @@ func (f *dashboardFlags) script(given string) (string, error) {
 	return filepath.Join(filepath.Dir(f.config), b.Script), nil
 }
 
+// sources opens the tables of results that a script writes: those that a target can be asked for, and topics, whose
+// readers are not started yet.
+func (f *dashboardFlags) sources(ctx context.Context, e *engine.Engine, name, text string) (sources []dashboard.Source, topics []*topicReader, closed func(), err error) {
+	var stores []results.Store
+	closed = func() {
+		for _, s := range stores {
+			_ = s.Close() // nothing was written
+		}
+	}
+	tables, err := e.ResultTables(name, text)
+	if err == nil && len(tables) == 0 {
+		err = fmt.Errorf("%s writes no table of results: one that has a column such as `revision BIGINT METADATA`", name)
+	}
+	if err != nil {
+		return nil, nil, closed, err
+	}
+	for _, t := range tables {
+		if t.Connector == topicConnector {
+			r := openTopic(t, f.keys)
+			r.ask = cmp.Or(f.ask, topicAsk)
+			topics = append(topics, r)
+			sources = append(sources, dashboard.Source{Table: t, Store: r.into})
+			continue
+		}
+		s, err := results.Open(ctx, t)
+		if err != nil {
+			closed()
+			return nil, nil, closed, err
+		}
+		stores = append(stores, s)
+		sources = append(sources, dashboard.Source{Table: t, Store: s})
+	}
+	return sources, topics, closed, nil
+}
+
 // serve serves the page until ctx ends; ready is told its address.
 func (f *dashboardFlags) serve(ctx context.Context, given string, ready func(url string)) error {
 	path, err := f.script(given)
@@ -89,19 +132,11 @@ func (f *dashboardFlags) serve(ctx context.Context, given string, ready func(url
 	if err != nil {
 		return err
 	}
-	tables, stores, err := engine.New(o).OpenResults(ctx, path, text, "")
+	sources, topics, closed, err := f.sources(ctx, engine.New(o), path, text)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, s := range stores {
-			_ = s.Close() // nothing was written
-		}
-	}()
-	var sources []dashboard.Source
-	for i, t := range tables {
-		sources = append(sources, dashboard.Source{Table: t, Store: stores[i]})
-	}
+	defer closed()
 	l, err := metrics.Listen(f.address)
 	if err != nil {
 		return err
@@ -113,6 +148,17 @@ func (f *dashboardFlags) serve(ctx context.Context, given string, ready func(url
 		return err
 	}
 	server := &http.Server{Handler: board.Handler(), ReadHeaderTimeout: 10 * time.Second}
+	ctx, cancel := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer cancel()
+	for _, t := range topics {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
+			t.run(ctx)
+		}()
+	}
 	go func() {
 		board.Run(ctx)
 		// Viewers have been told; what else is under way gets a moment.

@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
-	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
-
-// liveGeneration is what a job without a name for its generation writes.
-const liveGeneration = "live"
 
 const (
 	progressStep = 64     // progress rows read at a time
@@ -31,20 +26,24 @@ const (
 	backfill    = 'b' // rows came for it after its state was gone
 )
 
-// books are what the page knows of a source besides its rows. They belong to the server's poll.
+// books are what the page knows of a source besides its rows. They belong to the server's poll. How far a cell can
+// be trusted is results.Judge's to say; what it needs to know is kept up to date here, instead of being read anew
+// each time.
 type books struct {
 	src     *Source
-	zone    *types.Zone // of the windows' local time; nil: that of the watermark
-	live    string      // the generation of windows that no range of the pointer has
+	times   results.Times
+	live    string // the generation of windows that no range of the pointer has
+	job     string // that of the job that goes on, which is not live where the whole of time was promoted
 	pointer results.Pointer
 	gens    map[string]*generation
+	known   map[string]results.Knowledge // by generation
 
 	// What is looked at now and then only.
 	slowAt      time.Time
 	slowVersion int64 // of the pointer
 	listed      []results.Generation
-	conflicts   int64 // -1: not counted
-	begun       map[string]int64
+	conflicts   int64                               // -1: not counted
+	begun       map[string]int64                    // when the newest backfill of each generation began
 	corrected   map[string][]connector.MissedWindow // by generation
 	reconciled  map[string][]results.Range
 
@@ -60,30 +59,23 @@ type newestWindow struct {
 
 // generation is what the progress of one generation adds up to.
 type generation struct {
-	last   connector.Progress
-	known  bool
-	missed []missedSpan
-	idle   []idleSpan
+	last  connector.Progress
+	known bool
+	// past are progress rows, the newest first: the first one that was seen, and of each run of rows with the same
+	// idle splits the newest one. Of all that results.Times.ClosedBy asks they say the same as all rows.
+	past   []connector.Progress
+	missed []missedSpan // by start and end
 }
 
 // missedSpan is a window, or a run of them, that rows came too late for; at is when that was known.
-type missedSpan struct{ start, end, rows, at int64 }
-
-// idleSpan are the windows that closed while splits were idle: those whose last moment is in (from, to], as
-// watermarks have it.
-type idleSpan struct {
-	from, to int64
-	names    []string
+type missedSpan struct {
+	connector.MissedWindow
+	at int64
 }
 
 func newBooks(s *Source) *books {
-	b := &books{src: s, gens: map[string]*generation{}, conflicts: -1, newest: map[string]newestWindow{}, slowVersion: -1}
-	if name := s.Table.Results.Zone; name != "" {
-		if loc, err := time.LoadLocation(name); err == nil { // the session has checked the name
-			b.zone = types.NewZone(loc)
-		}
-	}
-	return b
+	return &books{src: s, times: results.TimesOf(s.Table.Results), gens: map[string]*generation{}, known: map[string]results.Knowledge{}, conflicts: -1,
+		newest: map[string]newestWindow{}, slowVersion: -1}
 }
 
 // update reads what is new. wanted are generations that tiles ask for by name.
@@ -93,31 +85,48 @@ func (b *books) update(ctx context.Context, wanted []string, now time.Time) erro
 		return err
 	}
 	b.pointer = p
-	switch b.live = p.Default; {
-	case b.live == "" && b.src.Memory:
+	if b.live = p.Base(); p.Default == "" && b.src.Memory {
 		b.live = b.src.Table.Results.Generation
-	case b.live == "":
-		b.live = liveGeneration
 	}
-	names := append([]string{b.live}, wanted...)
+	if b.job = b.live; b.begun[b.live] > 0 {
+		b.job = results.Live
+	}
+	names := append([]string{b.live, b.job}, wanted...)
 	for _, r := range p.Ranges {
 		names = append(names, r.Generation)
 	}
 	slices.Sort(names)
-	for _, g := range slices.Compact(names) {
+	names = slices.Compact(names)
+	for _, g := range names {
 		if err := b.follow(ctx, g); err != nil {
 			return err
 		}
 	}
-	if now.Sub(b.slowAt) < slowEvery && b.slowVersion == p.Version && len(b.listed) > 0 {
-		return nil
+	if now.Sub(b.slowAt) >= slowEvery || b.slowVersion != p.Version || len(b.listed) == 0 {
+		if err := b.slow(ctx); err != nil {
+			return err
+		}
+		b.slowAt, b.slowVersion = now, p.Version
+		b.epoch++
 	}
-	if err := b.slow(ctx); err != nil {
-		return err
-	}
-	b.slowAt, b.slowVersion = now, p.Version
-	b.epoch++
+	b.know(names)
 	return nil
+}
+
+// know gathers what cells are judged by.
+func (b *books) know(names []string) {
+	clear(b.known)
+	for _, name := range names {
+		g := b.gens[name]
+		k := results.Knowledge{Missed: g.missedAfter(vec.MinTime)}
+		if !b.src.flagged() {
+			k.Progress = g.past
+		}
+		if since := b.begun[name]; since > 0 && name != b.job {
+			k.Since, k.LiveMissed, k.Corrected = since, b.gens[b.job].missedAfter(since), b.corrected[name]
+		}
+		b.known[name] = k
+	}
 }
 
 // follow reads the progress of a generation that came since the last time.
@@ -141,10 +150,10 @@ func (b *books) follow(ctx context.Context, name string) error {
 		}
 	}
 	if at := slices.IndexFunc(rows, g.isLast); g.known && at >= 0 {
-		if !b.src.Memory {
-			rows = rows[:at]
-		} else {
+		if _, goesOn := b.src.Store.(inMemory); goesOn {
 			rows = rows[:at+1] // it may have gone on since
+		} else {
+			rows = rows[:at]
 		}
 	}
 	for _, p := range slices.Backward(rows) {
@@ -161,56 +170,44 @@ func (g *generation) isLast(p connector.Progress) bool {
 func (g *generation) add(p *connector.Progress) {
 	if !g.isLast(*p) {
 		for _, m := range p.Missed {
-			g.miss(missedSpan{m.Start, m.End, m.Rows, p.At})
+			g.miss(missedSpan{m, p.At})
 		}
 	}
-	if g.known && p.Watermark < g.last.Watermark { // it was started again from further back
-		g.idle = slices.DeleteFunc(g.idle, func(s idleSpan) bool { return s.to > p.Watermark })
-	}
-	// What the first row says is not known of the windows that closed before it.
-	if from, names := g.last.Watermark, p.IdleSplits; g.known && p.SplitsIdle > 0 && from < p.Watermark {
-		if n := len(g.idle); n > 0 && g.idle[n-1].to == from && slices.Equal(g.idle[n-1].names, names) {
-			g.idle[n-1].to = p.Watermark
-		} else {
-			g.idle = append(g.idle, idleSpan{from, p.Watermark, slices.Clone(names)})
+	if n := len(g.past); n > 1 && g.past[0].SplitsIdle == p.SplitsIdle && slices.Equal(g.past[0].IdleSplits, p.IdleSplits) || n > 0 && g.isLast(*p) {
+		g.past[0] = *p
+	} else {
+		if n == maxSpans {
+			g.past = g.past[:maxSpans/2]
 		}
-		if len(g.idle) > maxSpans {
-			g.idle = slices.Delete(g.idle, 0, maxSpans/2)
-		}
+		g.past = slices.Insert(g.past, 0, *p)
 	}
 	g.last, g.known = *p, true
 }
 
 func (g *generation) miss(m missedSpan) {
 	i, ok := slices.BinarySearchFunc(g.missed, m, func(a, b missedSpan) int {
-		return slices.Compare([]int64{a.start, a.end}, []int64{b.start, b.end})
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
 	switch {
 	case ok:
-		g.missed[i].rows += m.rows
+		g.missed[i].Rows += m.Rows
 		g.missed[i].at = max(g.missed[i].at, m.at)
 	case len(g.missed) < maxSpans:
 		g.missed = slices.Insert(g.missed, i, m)
 	}
 }
 
-// missing reports whether rows came too late, after a time, for a window that overlaps [start, end).
-func (g *generation) missing(start, end, after int64) bool {
+// missedAfter are the windows that rows came too late for after a time.
+func (g *generation) missedAfter(at int64) (out []connector.MissedWindow) {
+	if g == nil {
+		return nil // it is not followed yet
+	}
 	for _, m := range g.missed {
-		if m.start >= end {
-			return false
-		}
-		if m.end > start && m.at > after {
-			return true
+		if m.at > at {
+			out = append(out, m.MissedWindow)
 		}
 	}
-	return false
-}
-
-// closedIdle reports whether splits were idle when the watermark passed a point in time.
-func (g *generation) closedIdle(at int64) bool {
-	i, _ := slices.BinarySearchFunc(g.idle, at, func(s idleSpan, at int64) int { return cmp.Compare(s.to, at) })
-	return i < len(g.idle) && g.idle[i].from < at
+	return out
 }
 
 // slow reads what is dear to read and changes seldom.
@@ -225,85 +222,81 @@ func (b *books) slow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.read(records)
+	b.begun = begun(records)
+	b.reconciled = reconciled(records)
+	if b.job = b.live; b.begun[b.live] > 0 {
+		b.job = results.Live
+	}
 	b.corrected = map[string][]connector.MissedWindow{}
-	for _, r := range b.pointer.Ranges {
-		if r.Generation == b.live {
+	for _, g := range b.pointer.Generations() {
+		if g == b.job || b.begun[g] == 0 {
 			continue
 		}
-		list, err := b.src.Store.Corrected(ctx, b.live, r.From, r.To, b.since(r.Generation))
-		if err != nil {
-			return err
+		for _, part := range b.pointer.Covers(g, vec.MinTime, vec.MaxTime) {
+			list, err := b.src.Store.Corrected(ctx, b.job, part.From, part.To, b.begun[g])
+			if err != nil {
+				return err
+			}
+			b.corrected[g] = append(b.corrected[g], list...)
 		}
-		b.corrected[r.Generation] = append(b.corrected[r.Generation], list...)
+		slices.SortFunc(b.corrected[g], func(a, b connector.MissedWindow) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return nil
 }
 
-// read takes from the records when backfills began and what was reconciled.
-func (b *books) read(records []results.Record) {
-	b.begun, b.reconciled = map[string]int64{}, map[string][]results.Range{}
-	settled := map[string]bool{} // generations whose newest reconciliation was seen; the newest counts
+// begun says when the newest backfill of each generation began.
+func begun(records []results.Record) map[string]int64 {
+	out := map[string]int64{}
 	for _, r := range records {
-		switch r.Kind {
-		case "backfill":
-			var doc struct {
-				Started time.Time `json:"started"`
+		if r.Kind != results.KindBackfill || out[r.Name] != 0 {
+			continue
+		}
+		var doc struct {
+			Started time.Time `json:"started"`
+		}
+		out[r.Name] = r.At
+		if json.Unmarshal(r.Document, &doc) == nil && !doc.Started.IsZero() {
+			out[r.Name] = doc.Started.UnixMilli()
+		}
+	}
+	return out
+}
+
+// reconciled lists, by generation, the windows that it was found equal for: those that it may be promoted for.
+func reconciled(records []results.Record) map[string][]results.Range {
+	bounds := map[string][]int64{}
+	slim := slices.Clone(records)
+	for i, r := range slim {
+		if r.Kind != results.KindReconcile {
+			continue
+		}
+		doc := results.Reconciliation{From: vec.MinTime, To: vec.MaxTime}
+		if json.Unmarshal(r.Document, &doc) != nil {
+			continue
+		}
+		bounds[r.Name] = append(bounds[r.Name], doc.From, doc.To)
+		doc.Differences, doc.Backfill = nil, nil // which may be long, and the record is looked at often
+		if text, err := json.Marshal(doc); err == nil {
+			slim[i].Document = text
+		}
+	}
+	out := map[string][]results.Range{}
+	for g, at := range bounds {
+		slices.Sort(at)
+		at = slices.Compact(at)
+		for i := 1; i < len(at); i++ {
+			if results.MayPromote(slim, g, at[i-1], at[i]) != nil {
+				continue
 			}
-			at := r.At
-			if json.Unmarshal(r.Document, &doc) == nil && !doc.Started.IsZero() {
-				at = doc.Started.UnixMilli()
-			}
-			if was, ok := b.begun[r.Name]; !ok || at < was {
-				b.begun[r.Name] = at
-			}
-		case "reconcile":
-			span, equal := reconciliation(&r)
-			same := slices.ContainsFunc(b.reconciled[r.Name], func(x results.Range) bool { return x == span })
-			if equal && !same && !settled[r.Name] {
-				b.reconciled[r.Name] = append(b.reconciled[r.Name], span)
-			}
-			if !equal {
-				settled[r.Name] = true // what was found equal before may not be any more
+			list := out[g]
+			if n := len(list); n > 0 && list[n-1].To == at[i-1] {
+				list[n-1].To = at[i]
+			} else {
+				out[g] = append(list, results.Range{From: at[i-1], To: at[i], Generation: g})
 			}
 		}
 	}
-}
-
-// reconciliation is what a record of kind reconcile says: the windows compared and whether they were equal.
-func reconciliation(r *results.Record) (results.Range, bool) {
-	doc := struct {
-		Equal bool   `json:"equal"`
-		From  *int64 `json:"from"`
-		To    *int64 `json:"to"`
-	}{}
-	span := results.Range{From: vec.MinTime, To: vec.MaxTime, Generation: r.Name}
-	if json.Unmarshal(r.Document, &doc) != nil {
-		return span, false
-	}
-	if doc.From != nil {
-		span.From = *doc.From
-	}
-	if doc.To != nil {
-		span.To = *doc.To
-	}
-	return span, doc.Equal
-}
-
-// since is from when on the rows of the live job are news to a generation.
-func (b *books) since(generation string) int64 {
-	if at, ok := b.begun[generation]; ok {
-		return at
-	}
-	return b.pointer.At
-}
-
-// of returns the generation that counts for the window that starts at start.
-func (b *books) of(start int64) string {
-	if g := b.pointer.Of(start); g != "" {
-		return g
-	}
-	return b.live
+	return out
 }
 
 // window is which window a cell is of; without one, the table has none.
@@ -312,69 +305,23 @@ type window struct {
 	known      bool
 }
 
-// state says how final a cell of a generation is; flagged is what the row says of itself.
-func (b *books) state(w window, name string, flagged bool) byte {
-	g := b.gens[name]
-	if w.known && b.needed(w, name, g) {
-		return backfill
+// judge says how final a cell of a generation is, and whether its window closed while splits were idle. flagged is
+// what the row says of itself.
+func (b *books) judge(w window, name string, flagged bool) (state byte, idle bool) {
+	j := results.Judge{Times: b.times, Pointer: results.Pointer{Default: name}, Of: b.known}
+	if !w.known {
+		w.start, w.end = vec.MaxTime, vec.MaxTime // it is never over but with the input
 	}
-	if flagged || g != nil && g.known && g.last.Watermark >= b.closes(w) {
-		return final
+	s := j.Status(w.start, w.end)
+	switch {
+	case s.State == results.NeedsBackfill:
+		state = backfill
+	case s.State == results.Final || flagged:
+		state = final
+	default:
+		state = provisional
 	}
-	return provisional
-}
-
-// closes is the watermark from which on nothing corrects a window.
-func (b *books) closes(w window) int64 {
-	late := b.src.Table.Results.LatenessMs
-	if !w.known || w.end > math.MaxInt64-late {
-		return vec.MaxTime
-	}
-	return b.instant(w.end - 1 + late)
-}
-
-// needed reports whether a window needs a backfill.
-func (b *books) needed(w window, name string, g *generation) bool {
-	if g != nil && g.missing(w.start, w.end, math.MinInt64) {
-		return true
-	}
-	if name == b.live {
-		return false
-	}
-	if l := b.gens[b.live]; l != nil && l.missing(w.start, w.end, b.since(name)) {
-		return true
-	}
-	for _, m := range b.corrected[name] {
-		if m.Start < w.end && m.End > w.start {
-			return true
-		}
-	}
-	return false
-}
-
-// idle reports whether a window closed while splits were idle.
-func (b *books) idle(w window, name string) bool {
-	g := b.gens[name]
-	if g == nil || !w.known {
-		return false
-	}
-	return g.closedIdle(b.instant(w.end - 1))
-}
-
-// instant is the watermark that goes with a point in the windows' local time.
-func (b *books) instant(local int64) int64 {
-	if b.zone == nil {
-		return local
-	}
-	return b.zone.ToInstant(local)
-}
-
-// local is a watermark in the windows' local time.
-func (b *books) local(watermark int64) int64 {
-	if b.zone == nil || watermark == vec.MinTime || watermark == vec.MaxTime {
-		return watermark
-	}
-	return b.zone.ToLocal(watermark)
+	return state, s.Idle && w.known
 }
 
 // closed reports whether a cell belongs to the closed report: final, and of a generation that was
@@ -400,7 +347,7 @@ func (b *books) mark() (m mark, ok bool) {
 			m.rows += g.last.Rows
 		}
 	}
-	if l, is := b.src.Store.(*Live); is {
+	if l, is := b.src.Store.(inMemory); is {
 		m.live, ok = l.version(), true
 	}
 	return m, ok

@@ -456,6 +456,22 @@ type HeldStatus struct {
 	Limit   int   `json:"limit"`
 	Dropped int64 `json:"dropped"`
 	Since   int64 `json:"since"`
+	// Topic says that the rows are those of a topic, which has neither a pointer nor progress: the newest
+	// generation counts, and the watermark is that of the rows; Undated that rows carry none.
+	Topic   bool `json:"topic,omitempty"`
+	Undated bool `json:"undated,omitempty"`
+	// From says where in the topic the reading began, where that is not its beginning.
+	From string `json:"from,omitempty"`
+	// Behind is how many records are left to read until the present is reached, -1 where that is not known;
+	// absent when it was reached.
+	Behind *int64 `json:"behind,omitempty"`
+}
+
+// inMemory is implemented by Readers whose rows are in this process.
+type inMemory interface {
+	// version rises with each change.
+	version() uint64
+	held() HeldStatus
 }
 
 // status is what the page says of the source. wanted are generations that tiles ask for besides.
@@ -475,15 +491,15 @@ func (b *books) status(err error, wanted []string) *Status {
 	}
 	for _, name := range shown {
 		if g := b.gens[name]; g != nil && g.known {
-			s.Progress[name] = g.status(b.local(g.last.Watermark))
+			s.Progress[name] = g.status(b.times.Local(g.last.Watermark))
 		}
 	}
 	if b.conflicts >= 0 {
 		s.VersionConflicts = &b.conflicts
 	}
-	if l, ok := b.src.Store.(*Live); ok {
-		n, limit, dropped, since := l.held()
-		s.Held = &HeldStatus{n, limit, dropped, since.UnixMilli()}
+	if l, ok := b.src.Store.(inMemory); ok {
+		held := l.held()
+		s.Held = &held
 	}
 	return s
 }

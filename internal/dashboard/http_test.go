@@ -75,15 +75,15 @@ func (f *fake) Query(ctx context.Context, q results.Query) (*results.Rows, error
 		if q.Generation != "" && q.Generation != name {
 			continue
 		}
-		for i := range l.rows.N {
-			of := f.pointer.Of(l.rows.Cols[1].I64[i])
+		for i := range l.cells.rows.N {
+			of := f.pointer.Of(l.cells.rows.Cols[1].I64[i])
 			if of == "" {
 				of = "live"
 			}
 			if q.Generation == "" && of != name {
 				continue
 			}
-			b := *l.rows
+			b := *l.cells.rows
 			b.Sel = []int32{int32(i)}
 			all.Add(&b)
 		}

@@ -2,18 +2,12 @@ package dashboard
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
-	"github.com/tidemark-stream/tidemark/expr"
-	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -27,24 +21,14 @@ const liveHistory = 4096 // progress rows kept
 // called from several goroutines. Its memory is bounded by the number of keys: the keys that were there first
 // go first, and how many went is known.
 type Live struct {
-	table   *connector.Table
-	limit   int
-	key     []int // columns
-	rev     int
-	deleted int // -1: none
+	table *connector.Table
 
 	mu      sync.Mutex
-	rows    *vec.Batch // one row a slot
-	index   map[string]int32
-	keys    []string // by slot
-	epochs  []uint32 // of the start of the job that a slot's row is of
-	next    int      // slot to give away next once all are taken
-	stale   int      // rows written over since the vectors were last made anew
+	cells   cells
+	epochs  []uint32 // by slot: of the start of the job that a row is of
 	epoch   uint32
-	dropped int64
 	changes uint64
 	past    []connector.Progress // the oldest first
-	scratch []byte
 	since   time.Time
 }
 
@@ -53,115 +37,34 @@ func NewLive(t *connector.Table, limit int) *Live {
 	if limit <= 0 {
 		limit = DefaultLiveKeys
 	}
-	s := t.Schema()
-	l := &Live{table: t, limit: limit, rev: s.Index(t.Results.Column["revision"]), deleted: -1,
-		rows: vec.NewBatch(s), index: map[string]int32{}, since: time.Now()}
-	if c := t.Results.Column["is_deleted"]; c != "" {
-		l.deleted = s.Index(c)
-	}
-	for _, k := range t.Results.Key {
-		l.key = append(l.key, s.Index(k))
-	}
-	return l
+	return &Live{table: t, cells: newCells(t, limit), since: time.Now()}
 }
 
 // Add takes the rows of a batch that the job gives to the sink of the table. The batch is only read.
 func (l *Live) Add(b *vec.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, i := range b.Selected() {
-		l.scratch = l.scratch[:0]
-		for _, c := range l.key {
-			l.scratch = appendKey(l.scratch, b.Cols[c], int(i))
-		}
-		slot, ok := l.index[string(l.scratch)]
+	c := &l.cells
+	for _, row := range b.Selected() {
+		i := int(row)
+		slot, ok := c.find(b, i)
 		switch {
 		case ok:
-			if l.epochs[slot] == l.epoch && revisionAt(l.rows.Cols[l.rev], int(slot)) > revisionAt(b.Cols[l.rev], int(i)) {
+			if l.epochs[slot] == l.epoch && revisionAt(c.rows.Cols[c.rev], int(slot)) > revisionAt(b.Cols[c.rev], i) {
 				continue // a slower subtask's
 			}
-			l.stale++
+			c.stale++
 		default:
-			slot = l.take(string(l.scratch))
+			slot = c.add()
+			if int(slot) == len(l.epochs) {
+				l.epochs = append(l.epochs, 0)
+			}
 		}
 		l.epochs[slot] = l.epoch
-		for c, v := range l.rows.Cols {
-			v.Set(int(slot), b.Cols[c], int(i))
-		}
+		c.put(slot, b, i)
 	}
-	if l.stale > l.rows.N+1024 {
-		l.renew()
-	}
+	c.tidy()
 	l.changes++
-}
-
-// take gives a new key a slot: one more, or that of the key that has been there longest.
-func (l *Live) take(key string) int32 {
-	slot := l.rows.N
-	if slot < l.limit {
-		l.rows.N++
-		for _, v := range l.rows.Cols {
-			v.Resize(l.rows.N)
-		}
-		l.keys, l.epochs = append(l.keys, key), append(l.epochs, 0)
-	} else {
-		slot = l.next
-		l.next = (l.next + 1) % l.limit
-		delete(l.index, l.keys[slot])
-		l.keys[slot] = key
-		l.dropped++
-		l.stale++
-	}
-	l.index[key] = int32(slot)
-	return int32(slot)
-}
-
-// renew makes the vectors anew, so that texts that were written over leave memory.
-func (l *Live) renew() {
-	fresh := vec.NewBatch(l.table.Schema())
-	fresh.Gather(l.rows, vec.Positions(l.rows.N))
-	l.rows, l.stale = fresh, 0
-}
-
-// appendKey appends what tells value i of v from others.
-func appendKey(dst []byte, v *vec.Vec, i int) []byte {
-	if v.IsNull(i) {
-		return append(dst, 0)
-	}
-	dst = append(dst, 1)
-	switch v.Phys {
-	case types.PBool:
-		if v.Bool[i] {
-			return append(dst, 1)
-		}
-		return append(dst, 0)
-	case types.PI32:
-		return binary.LittleEndian.AppendUint32(dst, uint32(v.I32[i]))
-	case types.PI64:
-		return binary.LittleEndian.AppendUint64(dst, uint64(v.I64[i]))
-	case types.PI128:
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(v.I128[i].Hi))
-		return binary.LittleEndian.AppendUint64(dst, v.I128[i].Lo)
-	case types.PF32:
-		return binary.LittleEndian.AppendUint32(dst, math.Float32bits(v.F32[i]))
-	case types.PF64:
-		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.F64[i]))
-	case types.PBytes:
-		b := v.Bytes(i)
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b)))
-		return append(dst, b...)
-	}
-	panic(fmt.Sprintf("BUG: a key of type %s", v.Type))
-}
-
-func revisionAt(v *vec.Vec, i int) int64 {
-	switch v.Phys {
-	case types.PI64:
-		return v.I64[i]
-	case types.PI32:
-		return int64(v.I32[i])
-	}
-	return 0
 }
 
 // Note takes how far the results have come: at each checkpoint, and in between as often as it is known. Of
@@ -189,13 +92,14 @@ func (l *Live) Restarted() {
 	l.mu.Unlock()
 }
 
-// held is how many keys are kept, at most, and how many went; and since when.
-func (l *Live) held() (n, limit int, dropped int64, since time.Time) {
+// held implements inMemory.
+func (l *Live) held() HeldStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.rows.N, l.limit, l.dropped, l.since
+	return HeldStatus{Keys: l.cells.rows.N, Limit: l.cells.limit, Dropped: l.cells.dropped, Since: l.since.UnixMilli()}
 }
 
+// version implements inMemory.
 func (l *Live) version() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,198 +108,9 @@ func (l *Live) version() uint64 {
 
 // Query implements Reader.
 func (l *Live) Query(_ context.Context, q results.Query) (*results.Rows, error) {
-	if q.History {
-		return nil, fmt.Errorf("memory holds the newest revision of each key only; ask the target for the history of table %s", l.table.Name)
-	}
-	rows, err := l.read(&q)
-	if err != nil {
-		return nil, err
-	}
-	out := &results.Rows{Columns: l.table.Columns, Rows: rows}
-	if len(q.Group) > 0 || len(q.Sums) > 0 {
-		if out, err = l.group(out, &q); err != nil {
-			return nil, err
-		}
-	}
-	if err := order(out, q.Order); err != nil {
-		return nil, err
-	}
-	if q.Limit > 0 && len(out.Rows) > q.Limit {
-		out.Rows = out.Rows[:q.Limit]
-	}
-	return out, nil
-}
-
-// read returns the rows that q asks for.
-func (l *Live) read(q *results.Query) ([][]any, error) {
-	s := l.table.Schema()
-	gen, start := -1, -1
-	if c := l.table.Results.Column["generation"]; c != "" && q.Generation != "" {
-		gen = s.Index(c)
-	}
-	if c := l.table.Results.WindowStart; c != "" && (q.From != vec.MinTime || q.To != vec.MaxTime) {
-		start = s.Index(c)
-	}
-	where := map[int]string{}
-	for k, v := range q.Where {
-		i := s.Index(k)
-		if i < 0 {
-			return nil, fmt.Errorf("table %s has no column %s", l.table.Name, k)
-		}
-		where[i] = v
-	}
-	text := make([]expr.Appender, s.Len())
-	for i, f := range s.Fields {
-		text[i] = expr.TextOf(f.Type, nil)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out [][]any
-next:
-	for i := 0; i < l.rows.N; i++ {
-		cols := l.rows.Cols
-		if l.deleted >= 0 && !q.Deleted && !cols[l.deleted].IsNull(i) && cols[l.deleted].Bool[i] {
-			continue
-		}
-		if gen >= 0 && string(cols[gen].Bytes(i)) != q.Generation {
-			continue
-		}
-		if start >= 0 {
-			if ms, ok := msOf(cellOf(cols[start], i, text[start])); !ok || ms < q.From || q.To != vec.MaxTime && ms >= q.To {
-				continue
-			}
-		}
-		for c, want := range where {
-			if textOf(cellOf(cols[c], i, text[c])) != want {
-				continue next
-			}
-		}
-		row := make([]any, len(cols))
-		for c, v := range cols {
-			row[c] = cellOf(v, i, text[c])
-		}
-		out = append(out, row)
-	}
-	return out, nil
-}
-
-// cellOf is value i of v as results.Rows has it.
-func cellOf(v *vec.Vec, i int, text expr.Appender) any {
-	if v.IsNull(i) {
-		return nil
-	}
-	switch v.Type.Kind {
-	case types.Boolean, types.TinyInt, types.SmallInt, types.Int, types.BigInt, types.Float, types.Double:
-		return v.Value(i)
-	case types.Timestamp, types.TimestampLTZ:
-		ms, nanos := expr.TimestampAt(v, i)
-		return time.UnixMilli(ms).Add(time.Duration(nanos)).UTC()
-	case types.Char, types.VarChar:
-		return string(v.Bytes(i))
-	case types.Binary, types.VarBinary:
-		return fmt.Sprintf("%x", v.Bytes(i))
-	}
-	return string(text(nil, v, i))
-}
-
-// group adds rows up.
-func (l *Live) group(in *results.Rows, q *results.Query) (*results.Rows, error) {
-	s := types.Schema{Fields: in.Columns}
-	out := &results.Rows{}
-	var by, of []int
-	for _, g := range q.Group {
-		i := s.Index(g)
-		if i < 0 {
-			return nil, fmt.Errorf("table %s has no column %s", l.table.Name, g)
-		}
-		by, out.Columns = append(by, i), append(out.Columns, s.Fields[i])
-	}
-	for _, x := range q.Sums {
-		i := s.Index(x.Column)
-		if i < 0 {
-			return nil, fmt.Errorf("table %s has no column %s", l.table.Name, x.Column)
-		}
-		t := s.Fields[i].Type
-		switch {
-		case x.Fn == "count":
-			t = types.BigIntType
-		case x.Fn == "avg":
-			t = types.DoubleType
-		}
-		of, out.Columns = append(of, i), append(out.Columns, types.Field{Name: x.Fn + "_" + x.Column, Type: t})
-	}
-	type pile struct {
-		row  []any
-		sums []adder
-	}
-	piles := map[string]*pile{}
-	var list []*pile
-	for _, row := range in.Rows {
-		k := strings.Builder{}
-		for _, i := range by {
-			fmt.Fprintf(&k, "%T %v\x00", row[i], row[i])
-		}
-		p := piles[k.String()]
-		if p == nil {
-			p = &pile{sums: make([]adder, len(of))}
-			for j := range of {
-				p.sums[j].fn = q.Sums[j].Fn
-			}
-			for _, i := range by {
-				p.row = append(p.row, row[i])
-			}
-			piles[k.String()] = p
-			list = append(list, p)
-		}
-		for j, i := range of {
-			v := row[i]
-			if q.Sums[j].Fn == "count" {
-				v = int64(0)
-				if row[i] != nil {
-					v = int64(1)
-				}
-			}
-			p.sums[j].add(v, 1)
-		}
-	}
-	for _, p := range list {
-		for j := range p.sums {
-			p.row = append(p.row, p.sums[j].result())
-		}
-		out.Rows = append(out.Rows, p.row)
-	}
-	return out, nil
-}
-
-// order sorts rows by columns, "-" before those that descend.
-func order(r *results.Rows, by []string) error {
-	type column struct {
-		at   int
-		desc bool
-	}
-	var cols []column
-	s := types.Schema{Fields: r.Columns}
-	for _, n := range by {
-		name, desc := strings.CutPrefix(n, "-")
-		i := s.Index(name)
-		if i < 0 {
-			return fmt.Errorf("rows cannot be sorted by %s, which they do not have", name)
-		}
-		cols = append(cols, column{i, desc})
-	}
-	slices.SortStableFunc(r.Rows, func(a, b []any) int {
-		for _, c := range cols {
-			x := compareValues(a[c.at], b[c.at])
-			if c.desc {
-				x = -x
-			}
-			if x != 0 {
-				return x
-			}
-		}
-		return 0
-	})
-	return nil
+	return l.cells.query(&q, nil)
 }
 
 // Progress implements Reader.
@@ -415,28 +130,14 @@ func (l *Live) Progress(_ context.Context, generation string, n int) ([]connecto
 func (l *Live) Pointer(context.Context) (results.Pointer, error) { return results.Pointer{}, nil }
 
 // Generations implements Reader.
-func (l *Live) Generations(ctx context.Context) ([]results.Generation, error) {
-	rows, err := l.read(&results.Query{From: vec.MinTime, To: vec.MaxTime})
-	if err != nil || len(rows) == 0 {
+func (l *Live) Generations(context.Context) ([]results.Generation, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g, err := l.cells.generation("")
+	if err != nil || g.Keys == 0 {
 		return nil, err
 	}
-	g := results.Generation{Name: l.table.Results.Generation, FirstWindow: math.MaxInt64, LastWindow: math.MinInt64}
-	s := l.table.Schema()
-	start := -1
-	if c := l.table.Results.WindowStart; c != "" {
-		start = s.Index(c)
-	}
-	for _, r := range rows {
-		g.Keys++
-		if rev, ok := r[l.rev].(int64); ok {
-			g.Revisions += rev
-		}
-		if start >= 0 {
-			if ms, ok := msOf(r[start]); ok {
-				g.FirstWindow, g.LastWindow = min(g.FirstWindow, ms), max(g.LastWindow, ms)
-			}
-		}
-	}
+	g.Name = l.table.Results.Generation
 	return []results.Generation{g}, nil
 }
 
@@ -452,6 +153,7 @@ func (l *Live) Conflicts(context.Context) (int64, error) { return -1, nil }
 func (l *Live) Records(context.Context, string) ([]results.Record, error) { return nil, nil }
 
 var (
-	_ Reader = (*Live)(nil)
-	_ Reader = results.Store(nil)
+	_ Reader   = (*Live)(nil)
+	_ Reader   = results.Store(nil)
+	_ inMemory = (*Live)(nil)
 )

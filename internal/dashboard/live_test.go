@@ -86,8 +86,8 @@ func TestLive(t *testing.T) {
 	// The fourth key takes the place of the first.
 	l.Add(batchOf(row("LGA", 4, 6, 1, "live", false, false)))
 	expect(t, query(t, l, by), "LGA 1970-01-01 03 5 5.05 1, LGA 1970-01-01 04 6 6.05 1")
-	if n, limit, dropped, _ := l.held(); n != 3 || limit != 3 || dropped != 1 {
-		t.Errorf("%d of %d keys, %d dropped", n, limit, dropped)
+	if h := l.held(); h.Keys != 3 || h.Limit != 3 || h.Dropped != 1 {
+		t.Errorf("%+v", h)
 	}
 	expect(t, query(t, l, results.Query{Group: []string{"origin"}, Sums: []results.Sum{{Fn: "sum", Column: "eur"}, {Fn: "avg", Column: "n"}, {Fn: "count", Column: "n"}, {Fn: "max", Column: "ws"}}}),
 		"LGA 11.10 5.5 2 1970-01-01 04")
@@ -109,7 +109,7 @@ func TestLiveForgetsTexts(t *testing.T) {
 	for i := range 20_000 {
 		l.Add(batchOf(row("EWR", 1, 1, int64(i), long, false, false)))
 	}
-	if n := cap(l.rows.Cols[6].Buf); n > 4<<20 {
+	if n := cap(l.cells.rows.Cols[6].Buf); n > 4<<20 {
 		t.Errorf("%d bytes are kept for one text of 1000", n)
 	}
 }

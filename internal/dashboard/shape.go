@@ -243,6 +243,7 @@ func (t *tile) table(ctx context.Context, d *Data) error {
 		at.find(r.WindowEnd, f.Name, &at.end, i)
 		at.find(r.Column["generation"], f.Name, &at.gen, i)
 		at.find(r.Column["is_final"], f.Name, &at.flag, i)
+		at.find(finalColumn, f.Name, &at.flag, i) // which comes last
 		at.find(r.Column["revision"], f.Name, &at.revision, i)
 	}
 	gens, idle := map[string]bool{}, map[window]bool{}

@@ -37,6 +37,12 @@ type Source struct {
 	Memory bool
 }
 
+// flagged reports whether rows say themselves whether they are final, in finalColumn, and progress does not.
+func (s *Source) flagged() bool {
+	_, ok := s.Store.(*Topic)
+	return ok
+}
+
 // key tells the sources of a page apart: a table may be read from its target and from memory.
 func (s *Source) key() string {
 	if s.Memory {

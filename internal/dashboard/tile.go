@@ -338,6 +338,9 @@ func (t *tile) query(from int64) (results.Query, places) {
 			at.find(r.Column["revision"], f.Name, &at.revision, i)
 			at.find(t.value.column, f.Name, &at.value, i)
 		}
+		if t.src.flagged() {
+			at.flag = len(t.src.Table.Columns)
+		}
 		for _, n := range t.By {
 			at.by = append(at.by, t.src.Table.Schema().Index(n))
 		}
@@ -367,6 +370,10 @@ func (t *tile) query(from int64) (results.Query, places) {
 	}
 	at.revision = len(q.Group) + len(q.Sums)
 	q.Sums = append(q.Sums, results.Sum{Fn: "max", Column: r.Column["revision"]})
+	if t.src.flagged() {
+		at.flag = len(q.Group) + len(q.Sums)
+		q.Sums = append(q.Sums, results.Sum{Fn: "min", Column: finalColumn})
+	}
 	return q, at
 }
 
@@ -384,7 +391,7 @@ func (b *books) lastClosed() int64 {
 			wm = max(wm, g.last.Watermark)
 		}
 	}
-	if wm = b.local(wm); wm > vec.MaxTime-2 || wm == vec.MinTime {
+	if wm = b.times.Local(wm); wm > vec.MaxTime-2 || wm == vec.MinTime {
 		return wm
 	}
 	return wm + 2
@@ -417,8 +424,7 @@ func (at *places) point(t *tile, row []any) point {
 		p.by += textOf(get(k))
 	}
 	flagged, _ := get(at.flag).(bool)
-	p.state = t.b.state(p.w, p.gen, flagged)
-	p.idle = t.b.idle(p.w, p.gen)
+	p.state, p.idle = t.b.judge(p.w, p.gen, flagged)
 	return p
 }
 
@@ -433,5 +439,8 @@ func (t *tile) generationOf(v any, w window) string {
 	if !w.known {
 		return t.b.live
 	}
-	return t.b.of(w.start)
+	if len(t.b.pointer.Ranges) == 0 {
+		return t.b.live
+	}
+	return t.b.pointer.Of(w.start)
 }

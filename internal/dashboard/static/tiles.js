@@ -183,10 +183,13 @@ export class Tile {
     const gens = this.d.generations && this.d.generations.length ? this.d.generations : [this.spec.generation || src.default];
     const main = gens.includes(src.default) ? src.default : gens[gens.length - 1];
     const p = src.progress[main];
-    const items = [item('generation', gens.join(', '), '')];
+    const topic = !!(src.held && src.held.topic);
+    const items = [item('generation', gens.join(', ') + (topic && !this.spec.generation && p ? ', the newest of the topic' : ''), '')];
     const now = this.page.now();
-    if (src.error) items.push(item('', src.error, 'bad'));
-    if (p) {
+    if (src.error && src.error !== this.d.error) items.push(item('', src.error, 'bad'));
+    if (topic) {
+      items.push(...ofTopic(src, p, now));
+    } else if (p) {
       items.push(item('watermark', p.ended ? 'input ended' : p.watermark === undefined ? 'none yet' : when(p.watermark), ''));
       items.push(splits(p));
       if (p.expected) items.push(expected(p));
@@ -207,6 +210,22 @@ export class Tile {
 }
 
 const item = (name, text, cls) => h('div', { class: cls }, name ? h('dt', {}, name) : null, h('dd', {}, text));
+
+// ofTopic is what a topic can say: it has revisions, and neither progress nor a pointer.
+function ofTopic(src, p, now) {
+  const held = src.held;
+  const out = [];
+  if (held.behind !== undefined) out.push(item('reading', held.behind >= 0 ? counted(held.behind) + ' records to go' : 'the topic from ' + (held.from || 'its beginning'), 'some'));
+  if (p) {
+    out.push(item('watermark', held.undated ? 'not in the rows' : p.ended ? 'input ended' : p.watermark === undefined ? 'none yet' : when(p.watermark) + ', that of the newest row', ''));
+    out.push(item('newest row', age(now - p.at) + ' ago', ''));
+    out.push(item('revisions', counted(p.rows), ''));
+  }
+  out.push(item('conflicts', counted(src.versionConflicts || 0), src.versionConflicts ? 'bad count' : 'count'));
+  out.push(item('splits, late and rejected rows', 'not told by a topic', ''));
+  if (held.from) out.push(item('read from', held.from, 'some'));
+  return out;
+}
 
 // when is a point in time near others: the day and the minute.
 const when = (ms) => day(ms) + ' ' + clock(ms);
@@ -272,7 +291,7 @@ export function sourcePanel(src) {
   const row = (g) => h('tr', {}, h('th', { scope: 'row' }, g.name), h('td', {}, serves(g.name)), h('td', {}, g.first < g.last || g.keys ? time(g.first) + ' \u2013 ' + time(g.last) : ''),
     h('td', { class: 'num' }, counted(g.keys)), h('td', { class: 'num' }, counted(g.revisions)), h('td', {}, g.reconciled ? 'yes' : 'no'));
   return h('div', { class: 'source' }, h('h2', {}, src.table, src.memory ? h('span', { class: 'state unsealed' }, icon('unsealed'), 'unsealed, from memory') : null,
-    h('span', { class: 'dim' }, src.memory ? '' : 'pointer version ' + src.pointer)),
+    h('span', { class: 'dim' }, src.memory ? '' : src.held && src.held.topic ? 'a topic: its newest generation is shown' : 'pointer version ' + src.pointer)),
     gens.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Generations of ' + src.table }, h('table', {}, h('thead', {}, h('tr', {}, ['generation', 'shown for windows from', 'has windows'].map((x) => h('th', { scope: 'col' }, x)),
       ['keys', 'revisions'].map((x) => h('th', { scope: 'col', class: 'num' }, x)), h('th', { scope: 'col' }, 'reconciled'))), h('tbody', {}, gens.map(row)))) : h('p', { class: 'empty' }, src.error || 'no generation has rows yet'));
 }

@@ -179,6 +179,8 @@ type committer struct {
 	// gone: the offset that transactions commit was not there, with cl; at is the copy of it, or empty.
 	gone bool
 	id   [16]byte // of the topic: newer requests name it so
+	// settled: cl knows the partitions of the topic.
+	settled bool
 	// lost: the metadata were gone when they were asked for first, so what was sealed before may be in
 	// the topic or not.
 	lost bool
@@ -265,7 +267,7 @@ func (c *committer) drop() {
 	if c.cl != nil {
 		c.cl.Close()
 	}
-	c.cl, c.at, c.gone = nil, nil, false
+	c.cl, c.at, c.gone, c.settled = nil, nil, false, false
 }
 
 // once tries one transaction.
@@ -285,11 +287,12 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 		return err
 	}
 	next := c.at.with(id)
+	sent := 0
 	if !there {
-		err = c.send(ctx, cs, suspect, refused)
+		sent, err = c.send(ctx, cs, suspect, refused)
 	}
 	killpoint.Pass("commit/kafka-sent")
-	if err == nil {
+	if err == nil && sent > 0 {
 		err = c.mark(ctx, next)
 	}
 	killpoint.Pass("commit/kafka-marked")
@@ -303,7 +306,7 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	// The outcome of the end must be known or the client dropped, so it is not cut short by ctx.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.s.transactionTimeout())
 	defer cancel()
-	if err := c.cl.EndTransaction(end, kgo.TryCommit); err != nil {
+	if err := c.end(end, id, sent); err != nil {
 		return c.cl.explain(err)
 	}
 	killpoint.Pass("commit/kafka-ended")
@@ -312,9 +315,37 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	return nil
 }
 
-// send produces the records of all segments but those refused. Suspects go one by one, to find out
-// which of a batch that was refused are to blame.
-func (c *committer) send(ctx context.Context, cs []connector.Committable, suspect map[int]bool, refused map[int]error) error {
+// errNotCommitted says that a transaction was not committed although nobody reported an error.
+var errNotCommitted = errors.New("the transaction ended without being committed")
+
+// end commits the transaction, into which so many records went; one without any is none.
+//
+// The client takes a transaction for empty, and aborts it without an error, where it does not know a
+// partition that records went to. It hands the first records to a topic over before it knows its
+// partitions for this purpose, and their answer may come in between. So two things are done: what runs
+// with its metadata held still is run once before the first commit, which waits until it knows them; and
+// the offset that is committed with the records has to be there afterwards.
+func (c *committer) end(ctx context.Context, id connector.CommitID, sent int) error {
+	if sent == 0 {
+		return c.cl.EndTransaction(ctx, kgo.TryAbort)
+	}
+	if !c.settled {
+		c.cl.PurgeTopicsFromProducing("") // a topic that there is not
+		c.settled = true
+	}
+	if err := c.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return err
+	}
+	now, err := readSealed(ctx, c.cl, c.s.transactionalID(), c.s.topic, c.id)
+	if err == nil && !now.has(id) {
+		err = errNotCommitted
+	}
+	return err
+}
+
+// send produces the records of all segments but those refused, and counts them. Suspects go one by one,
+// to find out which of a batch that was refused are to blame.
+func (c *committer) send(ctx context.Context, cs []connector.Committable, suspect map[int]bool, refused map[int]error) (sent int, err error) {
 	var mu sync.Mutex
 	var first error
 	fresh := map[int]error{}
@@ -322,7 +353,7 @@ func (c *committer) send(ctx context.Context, cs []connector.Committable, suspec
 	for _, sc := range cs {
 		seg, err := c.s.cfg.Segments.Open(ctx, sc)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		err = eachRecord(seg, func(rec *kgo.Record) error {
 			n := at
@@ -330,6 +361,7 @@ func (c *committer) send(ctx context.Context, cs []connector.Committable, suspec
 			if refused[n] != nil {
 				return nil
 			}
+			sent++
 			rec.Topic = c.s.topic
 			if !suspect[n] {
 				c.cl.Produce(ctx, rec, func(_ *kgo.Record, err error) {
@@ -361,11 +393,11 @@ func (c *committer) send(ctx context.Context, cs []connector.Committable, suspec
 		})
 		seg.Close()
 		if err != nil {
-			return c.cl.explain(err)
+			return 0, c.cl.explain(err)
 		}
 	}
 	if err := c.cl.Flush(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -373,9 +405,9 @@ func (c *committer) send(ctx context.Context, cs []connector.Committable, suspec
 		suspect[n] = true
 	}
 	for _, err := range fresh {
-		return &refusal{err}
+		return 0, &refusal{err}
 	}
-	return c.cl.explain(first)
+	return sent, c.cl.explain(first)
 }
 
 func eachRecord(r io.Reader, f func(rec *kgo.Record) error) error {

@@ -192,7 +192,7 @@ func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byt
 	gt.Topic, gt.TopicID, gt.Partitions = topic, id, []int32{0}
 	g.Topics = []kmsg.OffsetFetchRequestGroupTopic{gt}
 	req.Groups = []kmsg.OffsetFetchRequestGroup{g}
-	for {
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		resp, err := req.RequestWith(ctx, cl.Client)
 		if err != nil {
 			return nil, err
@@ -216,7 +216,7 @@ func readSealed(ctx context.Context, cl *client, group, topic string, id [16]byt
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(wait):
 		}
 	}
 }

@@ -188,6 +188,53 @@ func TestExactly_LostAnswers(t *testing.T) {
 	sameTexts(t, r.visible("out", len(want)), want...)
 }
 
+// TestExactly_AbortedInPlaceOfCommitted has the first transaction end as aborted, with an answer as if it
+// were committed: its records come with the next attempt.
+func TestExactly_AbortedInPlaceOfCommitted(t *testing.T) {
+	r := newRig(t)
+	r.topic("out", 1)
+	ends := 0
+	r.c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if ends++; ends == 1 {
+			req.(*kmsg.EndTxnRequest).Commit = false
+		}
+		return nil, nil, false
+	})
+	s := r.exactly("out", nil)
+	cs := r.seal(s, 1, 2)
+	for range 2 {
+		if err := r.commitTo(s, connector.CommitID{Lineage: "x", Checkpoint: 1}, cs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameTexts(t, r.visible("out", 2), 1, 2)
+	if ends != 2 {
+		t.Errorf("%d transactions were ended", ends)
+	}
+}
+
+// TestExactly_AllRefused commits an epoch of which no record may be written.
+func TestExactly_AllRefused(t *testing.T) {
+	r := newRig(t, kfake.BrokerConfigs(map[string]string{"message.max.bytes": "100000"}))
+	r.topic("out", 1)
+	var bad []string
+	s := r.exactly("out", &bad)
+	c, err := s.NewCommitter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i, ids := range [][]int32{{-1}, {2}} {
+		if err := c.Commit(t.Context(), connector.CommitID{Lineage: "x", Checkpoint: int64(i + 1)}, r.seal(s, ids...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sameTexts(t, r.visible("out", 1), 2)
+	if len(bad) != 1 {
+		t.Errorf("refused: %q", bad)
+	}
+}
+
 // TestExactly_LeftOpen begins where a process died in the middle of a transaction.
 func TestExactly_LeftOpen(t *testing.T) {
 	r := newRig(t)

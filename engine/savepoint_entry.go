@@ -163,7 +163,11 @@ var runField = types.Field{Name: "run", Type: types.IntType}
 
 // withRun adds the number of a run to the key of states of windows that may have one.
 func withRun(sp state.Spec) (state.Spec, bool) {
-	if !slices.Contains([]string{"slices", "windows", "running"}, sp.Name) {
+	name := sp.Name
+	if isValues(sp) {
+		name, _, _ = strings.Cut(name, ": ")
+	}
+	if !slices.Contains([]string{"slices", "windows", "running"}, name) {
 		return sp, false
 	}
 	sp.Key = append(slices.Clone(sp.Key), runField)

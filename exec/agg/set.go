@@ -18,6 +18,9 @@ type Options struct {
 	// Owned says that single groups are freed (Store.Free), so that what a group keeps outside
 	// its record must be found from it.
 	Owned bool
+	// Unmerged says that groups are not merged into others, so that the order in which their distinct
+	// values came need not be known.
+	Unmerged bool
 	// Spills says that groups may leave memory (Store.Spill), and their distinct values before them.
 	Spills bool
 	// Sliding lays the records out for windows that slices move into and out of.

@@ -156,7 +156,7 @@ func (v *valueSpec) prepare(o Options, ordered bool) {
 	if o.Owned {
 		v.chainAt = v.layout.Words() + n
 		n += 2
-		if ordered && slices.ContainsFunc(v.consumers, func(c consumer) bool { return c.values }) {
+		if ordered && !o.Unmerged && slices.ContainsFunc(v.consumers, func(c consumer) bool { return c.values }) {
 			v.seqAt = v.layout.Words() + n
 			n++
 		}

@@ -121,6 +121,12 @@ func newAgg(n *plan.WindowAgg, in, out types.Schema) (*Agg, error) {
 	if o.set, err = agg.New(n.Aggs, in, opt); err != nil {
 		return nil, err
 	}
+	if o.kind == plan.Tumble && o.set.HasValues() && !o.set.Splits() {
+		opt.Spills, opt.Owned, opt.Unmerged = true, n.InputRetracts, true
+		if o.set, err = agg.New(n.Aggs, in, opt); err != nil {
+			return nil, err
+		}
+	}
 	o.sliceList.set = o.set
 	switch o.kind {
 	case plan.Hop:
@@ -483,6 +489,7 @@ func (o *Agg) apply(b *vec.Batch) error {
 	}
 	o.enc.Encode(o.keyCols, o.kept, nil)
 	o.recs = sized(o.recs, len(o.kept))
+	fetches := o.spill.keyed != nil && o.set.HasValues()
 	for _, sl := range o.active {
 		rows, sub := sl.rows, sl.sub
 		if len(rows) == len(o.kept) {
@@ -490,6 +497,9 @@ func (o *Agg) apply(b *vec.Batch) error {
 		}
 		recs := o.recs[:len(rows)]
 		sl.st.T.Upsert(o.enc, sub, recs)
+		if fetches {
+			sl.st.Fetch(recs)
+		}
 		o.add(b, sl, rows, recs)
 		sl.rows, sl.sub = sl.rows[:0], sl.sub[:0]
 	}

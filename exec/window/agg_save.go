@@ -206,7 +206,14 @@ func (r *restorer) groups(saved state.Saved, at int, into func(group int, key []
 				return err
 			}
 			e.note(group)
-			return st.LoadValue(i, key, value)
+			rest, err := st.ValueSuffix(i, key)
+			if err == nil && len(rest) > 0 {
+				st, err = r.part(rest)
+			}
+			if err != nil {
+				return err
+			}
+			return st.LoadValue(i, key[:len(key)-len(rest)], value)
 		})
 	}
 	return err
@@ -222,14 +229,20 @@ func (r *restorer) entry(st *agg.Store, key []byte) (*agg.Store, uint32, error) 
 	if st.R.Len() > n {
 		st.T.Delete(rec)
 	}
+	if st, err = r.part(rest); err == nil {
+		rec, _, err = st.T.UpsertKey(key[:len(key)-len(rest)], 0)
+	}
+	return st, rec, err
+}
+
+// part finds the store for an entry of the slice at hand whose key ends with the number of a run.
+func (r *restorer) part(rest []byte) (*agg.Store, error) {
 	run, err := runOf(rest)
 	// The running aggregate has one run.
-	if err != nil || r.last == nil || r.o.set.HasValues() || r.o.spill.keyed != nil {
-		return st, 0, errEntry
+	if err != nil || r.last == nil || !r.o.set.Splits() || r.o.spill.keyed != nil {
+		return nil, errEntry
 	}
-	st = r.run(r.last, run)
-	rec, _, err = st.T.UpsertKey(key[:len(key)-len(rest)], 0)
-	return st, rec, err
+	return r.run(r.last, run), nil
 }
 
 // run returns the store of a run of a slice that is loaded.
@@ -262,7 +275,11 @@ func (r *restorer) discover(at int, into func(group int, key []byte) (*agg.Store
 		e.note(g)
 		switch sl := r.last; {
 		case o.spill.keyed != nil:
-			if err := (&state.Keeper{State: at}).Restore(st.T, nil); err != nil {
+			k := &state.Keeper{State: at}
+			if err = k.Restore(st.T, nil); err == nil {
+				err = st.RestoreValues(k, nil)
+			}
+			if err != nil {
 				return err
 			}
 		case !sl.cold:
@@ -329,7 +346,8 @@ func (r *restorer) running(group int, key []byte) (*agg.Store, *entries, []byte,
 		sl := r.find(n)
 		return sl.st, &sl.saved, key, nil
 	}
-	o.runStart, r.last = start, nil
+	o.runTo(start)
+	r.last = nil
 	return o.run, &o.runSaved, key, nil
 }
 
@@ -340,8 +358,11 @@ func (r *restorer) find(n sliceName) *slice {
 	sl := r.slices[n]
 	if sl == nil {
 		sl = &slice{start: n.start, end: n.end, part: n.part, after: n.after, ran: n.ran, shut: n.ran, st: r.o.store()}
-		if !n.ran {
+		switch {
+		case !n.ran:
 			r.o.spillTo(sl)
+		case r.o.spill.keyed != nil:
+			r.o.spillAs(sl.st, r.o.runState(), appendTime(nil, n.start))
 		}
 		r.slices[n] = sl
 	}

@@ -157,7 +157,8 @@ func newEmitting(n *plan.WindowAgg, in, out types.Schema) (op.Operator, error) {
 	} else if o.shape, err = newShape(&n.Window); err != nil {
 		return nil, err
 	}
-	if o.set, err = agg.New(n.Aggs, in, agg.Options{Retract: n.InputRetracts, CountRows: true}); err != nil {
+	if o.set, err = agg.New(n.Aggs, in, agg.Options{Retract: n.InputRetracts, CountRows: true,
+		Owned: n.InputRetracts, Unmerged: true, Spills: true}); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -183,7 +184,7 @@ func (o *Emitting) Open(c *op.Context, out op.Output) (err error) {
 		o.causes = newCauses(o.mem)
 	}
 	o.set.Bind(o.l.Words() + o.extra)
-	if o.save = newSaver(c, o.set); o.save != nil && len(o.n.Keys) > 0 && !o.set.HasValues() {
+	if o.save = newSaver(c, o.set); o.save != nil && (len(o.n.Keys) > 0 || o.set.HasValues()) {
 		o.spill = c.Spill
 	}
 	o.shown = state.NewBlob(o.mem)

@@ -1,8 +1,10 @@
 package window
 
 import (
+	"bytes"
 	"encoding/binary"
 
+	"github.com/tidemark-stream/tidemark/exec/agg"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
@@ -124,7 +126,7 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 			return k.Load(w.st.T, key, value)
 		})
 	}
-	for i := 0; i < len(o.States())-1 && err == nil; i++ {
+	for i := 0; i < len(o.States())-1 && err == nil && !o.spill.Stored(); i++ {
 		err = saved.Scan(1+i, func(group int, key, value []byte) error {
 			w, key, err := find(group, key)
 			if err != nil {
@@ -147,8 +149,15 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 func (o *Emitting) spillTo(w *opened) {
 	if o.spill != nil {
 		k := o.save.k
-		k.State, k.Prefix, k.Codec = 0, o.prefixOf(w), &emittingCodec{o: o, w: w}
-		k.Spill(w.st.T, o.spill)
+		k.State, k.Prefix = 0, o.prefixOf(w)
+		c := emittingCodec{o: o, w: w}
+		if !o.set.HasValues() {
+			k.Codec = &c
+			k.Spill(w.st.T, o.spill)
+			return
+		}
+		k.Prefix, k.Codec = bytes.Clone(k.Prefix), &emittingValues{emittingCodec: c, Store: w.st}
+		w.st.Spill(&k, o.spill)
 	}
 }
 
@@ -163,7 +172,9 @@ func (o *Emitting) discover(find func(group int, key []byte) (*opened, []byte, e
 		}
 		w, rest, err := find(g, key)
 		if err == nil {
-			err = (&state.Keeper{}).Restore(w.st.T, nil)
+			if err = (&state.Keeper{}).Restore(w.st.T, nil); err == nil {
+				err = w.st.RestoreValues(&state.Keeper{}, nil)
+			}
 		}
 		if err != nil {
 			return err
@@ -229,6 +240,25 @@ func (c *emittingCodec) DropValue(rec uint32) {
 	c.o.free(c.w, rec)
 	c.one[0] = rec
 	c.w.st.Drop(c.one[:])
+}
+
+// emittingValues is the codec of groups that spill with their distinct values. The store pins groups, and
+// weighs what they keep outside of themselves.
+type emittingValues struct {
+	emittingCodec
+	*agg.Store
+}
+
+// DropValue implements state.Dropper.
+func (c *emittingValues) DropValue(rec uint32) {
+	c.o.free(c.w, rec)
+	c.Leave(rec)
+}
+
+// LoadValue implements state.Codec.
+func (c *emittingValues) LoadValue(rec uint32, b []byte) error {
+	c.Came(rec)
+	return c.emittingCodec.LoadValue(rec, b)
 }
 
 // AppendValue implements state.Codec.

@@ -13,6 +13,7 @@ import (
 func (o *Emitting) add(b *vec.Batch, w *opened) error {
 	o.recs = sized(o.recs, len(w.rows))
 	w.st.T.Upsert(o.enc, w.sub, o.recs)
+	w.st.Fetch(o.recs)
 	from := 0
 	if every := uint64(o.every(w.fired)); every > 0 {
 		at := o.sinceAt
@@ -177,6 +178,7 @@ func (o *Emitting) showSome(w *opened, recs []uint32, reason string) error {
 	if len(recs) == 0 {
 		return nil
 	}
+	w.st.Fetch(recs)
 	s, nk := o.show, len(o.n.Keys)
 	s.begin(len(recs))
 	for i := range o.n.Keys {

@@ -170,9 +170,28 @@ func (o *Agg) emitSlice(sl *slice, start, stamp int64) error {
 // emitSwept emits a window made of slices that are on disk in part.
 func (o *Agg) emitSwept(list []*slice, start, end, stamp int64) error {
 	o.emitter.stamp(stamp)
+	if o.spill.keyed != nil && o.set.HasValues() {
+		return o.emitTable(list[0].st, start, end)
+	}
 	return o.sweep(list, func(st *agg.Store, ids []uint32) error {
 		return o.emitter.some(o.set, st, ids, start, end, o.n.InputRetracts)
 	})
+}
+
+// emitTable emits a window of one slice, whose groups are in memory with all that follows from their values,
+// or on disk.
+func (o *Agg) emitTable(st *agg.Store, start, end int64) error {
+	var c state.SweepCursor
+	for {
+		ids := st.T.Sweep(&c, o.emitter.ids[:])
+		if len(ids) == 0 {
+			return nil
+		}
+		st.Fetch(ids) // MIN and MAX of rows that may be taken back follow from them
+		if err := o.emitter.some(o.set, st, ids, start, end, o.n.InputRetracts); err != nil {
+			return err
+		}
+	}
 }
 
 const block = 1024
@@ -293,7 +312,7 @@ func (o *Agg) fireMerged(end, stamp int64) error {
 		}
 	}
 	o.taken = parts
-	if o.anySpilled(end) {
+	if o.anySpilled(end) || o.tight(parts) {
 		if !o.set.Listed() {
 			slices.Reverse(parts)
 		}
@@ -328,6 +347,18 @@ func (o *Agg) fireMerged(end, stamp int64) error {
 	return nil
 }
 
+// tight reports whether there is no memory for all distinct values of some slices in one place besides.
+func (o *Agg) tight(list []*slice) bool {
+	if o.spill.whole == nil || !o.set.HasValues() || len(list) < 2 {
+		return false
+	}
+	n := int64(0)
+	for _, sl := range list {
+		n += sl.st.ValueBytes()
+	}
+	return o.ctx.Budget.Used()+n > o.ctx.Budget.Limit()
+}
+
 func (o *Agg) merge(dst, src *agg.Store) {
 	var ids, recs [block]uint32
 	_ = eachBlock(src, &ids, func(ids []uint32) error {
@@ -340,8 +371,8 @@ func (o *Agg) merge(dst, src *agg.Store) {
 // fireCumulate merges new slices into the running aggregate and emits it; it starts again when
 // its last window has fired.
 func (o *Agg) fireCumulate(end, stamp int64) error {
-	o.runStart = o.start(end)
-	if o.anySpilled(end) {
+	o.runTo(o.start(end))
+	if o.run.T.Spilled() || o.anySpilled(end) {
 		return o.fireCumulateSwept(end, stamp)
 	}
 	n := 0
@@ -379,8 +410,8 @@ func (o *Agg) fireCumulate(end, stamp int64) error {
 // as they are until the last window that has them.
 func (o *Agg) fireCumulateSwept(end, stamp int64) error {
 	parts := o.taken[:0]
-	if o.run.R.Len() > 0 {
-		parts = append(parts, &slice{st: o.run, ran: true})
+	if o.run.R.Len() > 0 || o.run.T.Spilled() {
+		parts = append(parts, &slice{start: o.runStart, st: o.run, ran: true, saved: o.runSaved})
 	}
 	for _, sl := range o.list {
 		if sl.end <= end && o.wanted(sl, end) {
@@ -413,7 +444,7 @@ func (o *Agg) fireCumulateSwept(end, stamp int64) error {
 // resetRun empties the running aggregate of a cumulate; more says that others were saved in its place.
 func (o *Agg) resetRun(more bool) {
 	if o.save != nil {
-		o.save.remove(o.runState(), appendTime(nil, o.runStart), o.run, more, &o.runSaved)
+		o.save.remove(o.runState(), appendTime(nil, o.runStart), o.run, more || o.run.T.Spilled(), &o.runSaved)
 	}
 	o.run.Reset()
 }

@@ -529,6 +529,12 @@ func TestRestart_Cases(t *testing.T) {
 // ordered are aggregates that depend on the order of rows, without distinct values.
 const ordered = "SUM(d); LISTAGG(s); FIRST_VALUE(i); AVG(d) FILTER f"
 
+// mixed are aggregates that depend on the order of rows, and take rows back, beside distinct values.
+const mixed = "COUNT(*); SUM(d); MIN(i); MAX(s); COUNT(DISTINCT s) FILTER f; SUM(DISTINCT i)"
+
+// distincts are aggregates over distinct values whose parts may be merged in any order.
+const distincts = "COUNT(DISTINCT i); COUNT(DISTINCT s) FILTER f; SUM(DISTINCT i); COUNT(DISTINCT s); MAX(s); AVG(DISTINCT m); COUNT(DISTINCT d)"
+
 // TestRestart_Aligned stops windows of every shape.
 func TestRestart_Aligned(t *testing.T) {
 	shapes := []plan.Window{
@@ -540,7 +546,7 @@ func TestRestart_Aligned(t *testing.T) {
 		{Kind: plan.Cumulate, Size: 30, Step: 1, Offset: 4},
 	}
 	for _, w := range shapes {
-		for _, list := range []string{invertible, packable, ordered, others, retracting, "COLLECT(i); COUNT(*)"} {
+		for _, list := range []string{invertible, packable, ordered, others, retracting, distincts, mixed, "COLLECT(i); COUNT(*)"} {
 			for _, keys := range [][]int{{}, {3, 0}} {
 				w.TimeCol = 1
 				c := exectest.Case{Schema: schema}
@@ -548,14 +554,14 @@ func TestRestart_Aligned(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: -1, LateFireMs: -1,
+				n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting || list == mixed, EarlyFireMs: -1, LateFireMs: -1,
 					Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 				t.Run(fmt.Sprintf("%s,%d,%d,%.14s,keys=%v", w.Kind, w.Size, w.Step, list, keys), func(t *testing.T) {
 					script := randomScript(newRand(w.Size+int64(len(keys))), 100, n.InputRetracts)
 					mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
 					colds := checkRestarts(t, mk, schema, keys, script, true)
-					if exact := list == packable || list == invertible; colds == 0 && len(keys) > 0 &&
-						(exact || list == ordered && w.Kind != plan.Cumulate) {
+					values := list == distincts || list == retracting || (list == others || list == mixed) && w.Kind == plan.Tumble
+					if colds == 0 && (values || len(keys) > 0 && list != others && list != mixed) {
 						t.Error("nothing left memory and came back")
 					}
 				})
@@ -767,15 +773,15 @@ func TestRestart_Emitting(t *testing.T) {
 	c := exectest.Case{Schema: schema}
 	shapes := []plan.Window{{Kind: plan.Tumble, Size: 20}, {Kind: plan.Hop, Size: 10, Step: 5}, {Kind: plan.Cumulate, Size: 12, Step: 3}}
 	for i, fire := range [][3]int64{{-1, -1, 10}, {0, -1, 0}, {5, -1, 15}, {-1, 7, 30}, {4, 9, 30}, {0, 6, 20}} {
-		for _, list := range []string{invertible, ordered, others, retracting} {
-			keys := [][]int{{}, {3, 0}}[i%2]
+		for k, list := range []string{invertible, ordered, others, retracting, distincts, mixed} {
+			keys := [][]int{{}, {3, 0}}[(i+k)%2]
 			w := shapes[i%3]
 			w.TimeCol = 1
 			aggs, err := c.Aggs(list, len(keys) > 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting, EarlyFireMs: fire[0], LateFireMs: fire[1],
+			n := &plan.WindowAgg{Window: w, Keys: keys, Aggs: aggs, InputRetracts: list == retracting || list == mixed, EarlyFireMs: fire[0], LateFireMs: fire[1],
 				AllowedLatenessMs: fire[2], Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd, plan.WindowTime}}
 			t.Run(fmt.Sprintf("%s,%v,%.14s,keys=%v", w.Kind, fire, list, keys), func(t *testing.T) {
 				r := newRand(int64(i))
@@ -789,7 +795,10 @@ func TestRestart_Emitting(t *testing.T) {
 					}
 				}
 				mk := func() (op.Operator, error) { return window.NewAgg(n, schema, outSchema(schema, n)) }
-				checkRestarts(t, mk, schema, keys, script, false)
+				colds := checkRestarts(t, mk, schema, keys, script, false)
+				if values := list != invertible && list != ordered; colds == 0 && (values || len(keys) > 0) {
+					t.Error("nothing left memory and came back")
+				}
 			})
 		}
 	}

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"math"
@@ -20,11 +21,16 @@ import (
 //
 //	prefix of the slice | key | run (4 bytes, big endian; none for run 0)
 //
-// Where a result depends on the order of rows (floating-point sums, lists), single groups go, and
-// come back when their key is looked for: state.Spill does that. Their run is always 0.
+// Of distinct values, a part has those of its rows, with the run behind their keys too; the parts are
+// united when the slice fires (sweep_values.go). So values that come again cost no reading either, and a
+// window without keys may have more values than there is memory.
 //
-// Groups with distinct values stay in memory, and so do the order-dependent ones of a cumulate, as
-// its running aggregate takes a slice in as a whole.
+// Where a result depends on the order of rows (floating-point sums, lists), single groups go, and
+// come back when their key is looked for: state.Spill does that, and agg.Store.Spill for their distinct
+// values. Their run is always 0. Of a cumulate those of the running aggregate go too.
+//
+// What stays in memory are groups of hops and cumulates that have both, as the values of a slice are merged
+// into others in the order in which they came.
 
 // spilling is how the slices of an Agg leave memory.
 type spilling struct {
@@ -32,6 +38,7 @@ type spilling struct {
 	// leaves memory.
 	whole, keyed *state.Spill
 	runs         uint32 // the last number of a run that was given
+	running      bool   // the running aggregate of a cumulate is told where its groups go
 	batch        int64  // counts calls of Process
 	held         int64  // what the budget knows of
 	list         []*slice
@@ -52,14 +59,14 @@ const runBytes = 4
 
 // openSpill finds out how slices leave memory.
 func (o *Agg) openSpill(sp *state.Spill) {
-	if sp == nil || o.save == nil || len(o.n.Keys) == 0 || o.set.HasValues() {
+	if sp == nil || o.save == nil || len(o.n.Keys) == 0 && !o.set.HasValues() {
 		return
 	}
 	switch {
-	case o.set.Packable() == nil && !o.set.Ordered():
+	case o.set.Splits():
 		o.spill.whole = sp
 		sp.Attach(o)
-	case o.runSaves():
+	case o.set.HasValues() && o.fire != nil:
 	default:
 		o.spill.keyed = sp
 	}
@@ -81,10 +88,48 @@ func (o *Agg) spillsTo() *state.Spill {
 // spillTo lets the groups of a new slice spill one by one.
 func (s *sliceList) spillTo(sl *slice) {
 	if s.keyed != nil {
-		k := s.save.k
-		k.State, k.Prefix, k.Codec = 0, s.prefixOf(sl), &groupCodec{set: s.set, st: sl.st}
-		k.Spill(sl.st.T, s.keyed)
+		s.spillAs(sl.st, 0, s.prefixOf(sl))
 	}
+}
+
+// spillAs lets the groups of an empty store spill one by one, to state number at.
+func (s *sliceList) spillAs(st *agg.Store, at int, prefix []byte) {
+	k := s.save.k
+	k.State, k.Prefix = at, prefix
+	c := groupCodec{set: s.set, st: st}
+	if !s.set.HasValues() {
+		k.Codec = &c
+		k.Spill(st.T, s.keyed)
+		return
+	}
+	k.Prefix, k.Codec = bytes.Clone(prefix), &valuesCodec{groupCodec: c, Store: st}
+	st.Spill(&k, s.keyed)
+}
+
+// valuesCodec is the codec of groups that spill with their distinct values. The store pins groups, and
+// weighs what they keep outside of themselves.
+type valuesCodec struct {
+	groupCodec
+	*agg.Store
+}
+
+// DropValue implements state.Dropper.
+func (c *valuesCodec) DropValue(rec uint32) { c.Leave(rec) }
+
+// LoadValue implements state.Codec.
+func (c *valuesCodec) LoadValue(rec uint32, b []byte) error {
+	c.Came(rec)
+	return c.groupCodec.LoadValue(rec, b)
+}
+
+// runTo lets the groups of the running aggregate of a cumulate spill one by one, as that of the windows that
+// begin at start.
+func (o *Agg) runTo(start int64) {
+	if o.spill.keyed != nil && (o.runStart != start || !o.spill.running) && o.run.R.Len() == 0 && !o.run.T.Spilled() {
+		o.spillAs(o.run, o.runState(), appendTime(nil, start))
+		o.spill.running = true
+	}
+	o.runStart = start
 }
 
 // DropValue implements state.Dropper.
@@ -112,8 +157,8 @@ func (sl *slice) inMemory(run uint32) bool {
 // storeBytes is what a store takes in memory.
 func storeBytes(st *agg.Store) int64 {
 	groups, _ := st.T.Weight()
-	values, _ := st.Blob.Weight()
-	return groups + values
+	long, _ := st.Blob.Weight()
+	return groups + long + st.ValueBytes()
 }
 
 // Between implements state.Spiller: it drops what is in the store and, where memory is short, seals
@@ -276,6 +321,11 @@ func (s *saver) freezeRun(d *state.Delta, at int, prefix []byte, st *agg.Store, 
 		end := len(buf)
 		d.EndPut(s.group.AppendValue(buf, rec), end)
 	}, func(uint32, []byte) { panic("BUG: a group of a slice was deleted") })
+	if s.sets > 0 {
+		k := s.k
+		k.State, k.Prefix, s.cur = at+1, prefix, e
+		st.FreezeValuesPart(&k, d, binary.BigEndian.AppendUint32(nil, run))
+	}
 }
 
 // dirtySealed is about how many bytes of sealed stores are to be written.

@@ -30,11 +30,19 @@ type narrow struct {
 	// rows, count and sum add up what was emitted: the second column is a count, the third a sum.
 	rows, count int64
 	sum         float64
+	// keep has texts gather the rows instead; kind is that of rows that are added.
+	keep  bool
+	texts []string
+	kind  types.RowKind
 }
 
 // Emit implements op.Output.
 func (x *narrow) Emit(b *vec.Batch) error {
 	b.Each(func(i int) {
+		if x.keep {
+			x.texts = append(x.texts, text(b, i))
+			return
+		}
 		sign := int64(1)
 		if b.Kind(i).Retracts() {
 			sign = -1
@@ -101,6 +109,7 @@ func (x *narrow) row(key, ts, v int64) {
 	b.Cols[2].AppendValue(v)
 	b.Cols[3].AppendValue(float64(v))
 	b.Stamps = append(b.Stamps, x.wm)
+	b.Kinds = append(b.Kinds, x.kind)
 	if b.N++; b.N == vec.BatchRows {
 		x.flush()
 	}

@@ -16,15 +16,17 @@ type sweeper struct {
 	block   *agg.Store // the groups at hand, and what is merged into them
 	part    *agg.Store
 	readers []*reader
-	heap    []*reader // those with an entry, the least key first
-	key     []byte    // of the last group
-	ids     []uint32  // the groups of block
-	rounds  []rounds  // by slice
+	heap    readers  // those with an entry
+	key     []byte   // of the last group
+	ids     []uint32 // the groups of block
+	rounds  []rounds // by slice
 	values  []byte
 	sources []source // the stores in memory
 
 	found, dst, src []uint32
 	init            []uint64
+
+	distinct distinct // of aggregates over distinct values; see sweep_values.go
 }
 
 // rounds are the entries of a slice for the groups at hand: the first of each group, the second ones
@@ -117,14 +119,24 @@ func (o *Agg) sweep(list []*slice, emit func(st *agg.Store, ids []uint32) error)
 		w.block = o.set.NewStore(o.mem, o.l, o.extra)
 		w.part = o.set.NewRecords(o.mem, o.l.Words()+o.extra)
 		w.init = o.set.Init()
+		w.distinct.init(o)
 	}
 	o.openSweep(list)
+	held := w.distinct.open(w)
+	o.ctx.Budget.Add(held)
+	var err error
 	if len(w.readers) > 0 {
-		if err := o.sweepDisk(list, emit); err != nil {
-			return err
-		}
+		err = o.sweepDisk(list, emit)
 	}
-	return o.sweepMemory(len(list) == 1, emit)
+	if err == nil {
+		err = o.sweepMemory(len(list) == 1, emit)
+	}
+	w.distinct.close()
+	o.ctx.Budget.Add(-held)
+	clear(w.sources)
+	clear(w.readers)
+	w.sources, w.readers, w.heap = w.sources[:0], w.readers[:0], w.heap[:0]
+	return err
 }
 
 // openSweep prepares readers and sources for the slices of list.
@@ -160,31 +172,46 @@ func (o *Agg) sweepDisk(list []*slice, emit func(st *agg.Store, ids []uint32) er
 	}
 	lo, hi := sp.Groups()
 	for g := lo; g < hi; g++ {
-		w.heap = w.heap[:0]
-		for _, r := range w.readers {
-			if !r.sl.saved.has(g) {
-				continue
-			}
-			r.buf, r.ends, r.next, r.last, r.more = r.buf[:0], r.ends[:0], 0, nil, true
-			ok, err := r.fill(sp, g)
-			if err != nil {
-				return err
-			}
-			if ok {
-				w.push(r)
-			}
+		if err := w.begin(&w.heap, w.readers, sp, g); err != nil {
+			return err
+		}
+		if err := w.distinct.begin(w, sp, g); err != nil {
+			return err
 		}
 		for len(w.heap) > 0 {
 			if err := o.gather(sp, g); err != nil {
 				return err
 			}
+			w.distinct.groups(w, len(w.ids))
 			if err := o.mergeBlock(list); err != nil {
+				return err
+			}
+			if err := w.distinct.unite(w, sp, g); err != nil {
 				return err
 			}
 			if err := emit(w.block, w.ids); err != nil {
 				return err
 			}
 			w.block.Reset()
+		}
+	}
+	return nil
+}
+
+// begin lets readers begin a key group, and puts those with entries in it into a heap.
+func (w *sweeper) begin(h *readers, list []*reader, sp *state.Spill, group int) error {
+	*h = (*h)[:0]
+	for _, r := range list {
+		if !r.sl.saved.has(group) {
+			continue
+		}
+		r.buf, r.ends, r.next, r.last, r.more = r.buf[:0], r.ends[:0], 0, nil, true
+		ok, err := r.fill(sp, group)
+		if err != nil {
+			return err
+		}
+		if ok {
+			h.push(r)
 		}
 	}
 	return nil
@@ -227,16 +254,9 @@ func (o *Agg) gather(sp *state.Spill, group int) error {
 			w.values = append(w.values, r.value()...)
 			nth = w.rounds[r.slice].add(nth, cut{w.ids[len(w.ids)-1], from, len(w.values)})
 		}
-		r.next += 2
-		ok, err := r.fill(sp, group)
-		if err != nil {
+		if err := w.heap.advance(sp, group); err != nil {
 			return err
 		}
-		if !ok {
-			w.pop()
-			continue
-		}
-		w.down(0)
 	}
 	return nil
 }
@@ -277,9 +297,10 @@ func (o *Agg) mergeBlock(list []*slice) error {
 				return err
 			}
 		}
-		for _, s := range w.sources[from:next] {
-			s.st.T.FindFrom(w.block.T, w.ids, w.found)
-			o.mergeFound(s.st)
+		for k, s := range w.sources[from:next] {
+			found := w.distinct.found(w, from+k)
+			s.st.T.FindFrom(w.block.T, w.ids, found)
+			o.mergeFound(s.st, found)
 		}
 	}
 	return nil
@@ -315,24 +336,33 @@ func (o *Agg) mergeCuts(cuts []cut, alone, found bool) error {
 		}
 	}
 	if len(w.dst) > 0 {
-		o.set.Merge(w.block, w.part, w.dst, w.src)
+		o.mergeGroups(w.part, w.dst, w.src)
 		w.part.Reset()
 	}
 	return nil
 }
 
+// mergeGroups merges the groups src of st into the groups dst at hand.
+func (o *Agg) mergeGroups(st *agg.Store, dst, src []uint32) {
+	if o.sweeper.distinct.union != nil {
+		o.set.MergeOwn(o.sweeper.block, st, dst, src)
+		return
+	}
+	o.set.Merge(o.sweeper.block, st, dst, src)
+}
+
 // mergeFound merges the records found of st into the groups at hand, and marks them.
-func (o *Agg) mergeFound(st *agg.Store) {
+func (o *Agg) mergeFound(st *agg.Store, found []uint32) {
 	w := &o.sweeper
 	w.dst, w.src = w.dst[:0], w.src[:0]
-	for k, rec := range w.found[:len(w.ids)] {
+	for k, rec := range found[:len(w.ids)] {
 		if rec != 0 {
 			st.R.Chunks[rec>>state.ChunkBits][rec&state.ChunkMask] |= state.FlagMark
 			w.dst, w.src = append(w.dst, w.ids[k]), append(w.src, rec)
 		}
 	}
 	if len(w.dst) > 0 {
-		o.set.Merge(w.block, st, w.dst, w.src)
+		o.mergeGroups(st, w.dst, w.src)
 	}
 }
 
@@ -362,12 +392,18 @@ func (o *Agg) sweepMemory(alone bool, emit func(st *agg.Store, ids []uint32) err
 				return emit(s.st, ids)
 			}
 			w.ids = sized(w.ids, n)
-			w.block.T.UpsertFrom(s.st.T, ids, w.ids)
-			o.set.Merge(w.block, s.st, w.ids, ids)
 			w.found = sized(w.found, n)
-			for _, l := range later {
-				l.st.T.FindFrom(w.block.T, w.ids, w.found)
-				o.mergeFound(l.st)
+			w.distinct.groups(w, n)
+			w.block.T.UpsertFrom(s.st.T, ids, w.ids)
+			copy(w.distinct.found(w, i), ids)
+			o.mergeGroups(s.st, w.ids, ids)
+			for k, l := range later {
+				found := w.distinct.found(w, i+1+k)
+				l.st.T.FindFrom(w.block.T, w.ids, found)
+				o.mergeFound(l.st, found)
+			}
+			if err := w.distinct.unite(w, nil, 0); err != nil {
+				return err
 			}
 			err := emit(w.block, w.ids)
 			w.block.Reset()
@@ -376,51 +412,5 @@ func (o *Agg) sweepMemory(alone bool, emit func(st *agg.Store, ids []uint32) err
 			return err
 		}
 	}
-	clear(w.sources)
-	clear(w.readers)
-	w.sources, w.readers, w.heap = w.sources[:0], w.readers[:0], w.heap[:0]
 	return nil
-}
-
-// The heap orders readers by their keys, and where these are equal by their slices.
-
-func (w *sweeper) less(a, b *reader) bool {
-	c := bytes.Compare(a.key(), b.key())
-	return c < 0 || c == 0 && a.slice < b.slice
-}
-
-func (w *sweeper) push(r *reader) {
-	w.heap = append(w.heap, r)
-	for i := len(w.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !w.less(w.heap[i], w.heap[up]) {
-			return
-		}
-		w.heap[i], w.heap[up] = w.heap[up], w.heap[i]
-		i = up
-	}
-}
-
-func (w *sweeper) pop() {
-	n := len(w.heap) - 1
-	w.heap[0] = w.heap[n]
-	w.heap = w.heap[:n]
-	w.down(0)
-}
-
-func (w *sweeper) down(i int) {
-	for {
-		k := 2*i + 1
-		if k >= len(w.heap) {
-			return
-		}
-		if k+1 < len(w.heap) && w.less(w.heap[k+1], w.heap[k]) {
-			k++
-		}
-		if !w.less(w.heap[k], w.heap[i]) {
-			return
-		}
-		w.heap[i], w.heap[k] = w.heap[k], w.heap[i]
-		i = k
-	}
 }

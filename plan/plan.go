@@ -400,6 +400,9 @@ type Revise struct {
 	Metadata []ResultMetadata
 	// Reason, Count and Cause are columns of the input with WindowReason, WindowCount and WindowCause, or -1.
 	Reason, Count, Cause int
+	// Shared says that rows of several keys of the input make one result, so that one on time may be replaced by
+	// another.
+	Shared bool
 	// End is the column with the end of the window (TIMESTAMP(3) or TIMESTAMP_LTZ(3); in Zone), or -1:
 	// no windows, nothing is ever final. A row is final when the watermark reaches End - 1 ms + LatenessMs, or
 	// where the emission is on time and LatenessMs is 0.

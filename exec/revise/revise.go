@@ -244,7 +244,7 @@ func (o *Revise) finality(end *vec.Vec, i int, reason []byte) (final bool, wm in
 	if onTime || string(reason) == plan.ReasonLate {
 		wm = max(wm, first)
 	}
-	return onTime && o.n.LatenessMs == 0 || o.wm >= last+o.n.LatenessMs, wm
+	return onTime && o.n.LatenessMs == 0 && !o.n.Shared || o.wm >= last+o.n.LatenessMs, wm
 }
 
 // settle forgets the keys of which nothing came but retractions, and says which records changed.

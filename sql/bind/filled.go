@@ -8,6 +8,7 @@ import (
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/logical"
+	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -22,6 +23,9 @@ func (o *tableOptions) checkFilled() error {
 	names := types.Schema{Fields: known}.Names()
 	seen := map[string]string{}
 	for i, c := range o.table.Columns {
+		if results && c.Kind == catalog.Metadata && c.Key == keyCompleteness {
+			return noCompleteness(o.columnSpan(c.Name), o.table.Name())
+		}
 		if !o.table.Filled(i) {
 			continue
 		}
@@ -46,7 +50,10 @@ func (o *tableOptions) checkFilled() error {
 		key = catalog.OptionResults
 	}
 	for _, m := range strings.FieldsFunc(o.given[key], func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {
-		if !slices.Contains(names, m) {
+		switch {
+		case results && m == keyCompleteness:
+			return noCompleteness(o.span(key), o.table.Name())
+		case !slices.Contains(names, m):
 			return errAt(o.span(key), "'%s' names '%s', which %s do not have", key, m, what).WithHint("%s", suggest(m, names, "they have "))
 		}
 		if at := o.table.Schema().Index(m); at >= 0 && !o.table.Filled(at) {
@@ -58,6 +65,18 @@ func (o *tableOptions) checkFilled() error {
 		return errAt(o.span(key), "'%s' lacks revision, which tells the rows apart", key).WithHint("write 'revision,%s'", o.given[key])
 	}
 	return nil
+}
+
+// keyCompleteness is metadata that results don't have.
+const keyCompleteness = "completeness"
+
+// noCompleteness says where completeness stands instead. A revision is made by the subtask that has its key, which knows
+// neither what others have seen of the window nor which splits feed them, and what is lacking may come without
+// any change of this row: in the row it would be wrong, and stay so.
+func noCompleteness(at sqlerr.Span, table string) error {
+	return errAt(at, "a row of a result cannot say how complete its window is: that changes when others report, and the row is not written again").
+		WithHint("leave the column out and read it beside the rows: %s_progress has splits_passed, splits, expected and seen, and so have tidemark wait, the dashboard and the metrics; "+
+			"SET 'tidemark.completeness.%s.expected' = 'TABLE' says who must report", table, table)
 }
 
 // upsert reads the options 'upsert.*' of a table that is read; nil without them.

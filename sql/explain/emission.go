@@ -98,7 +98,7 @@ func revise(n *plan.Node, o *plan.Revise) []detail {
 	d = append(d, detail{"adds", strings.Join(names, ", ")})
 	switch {
 	case o.End < 0:
-		d = append(d, detail{"final", "never: it is not known which windows the rows belong to"})
+		d = append(d, detail{"final", "never: it is not known which window a row is of, or the primary key does not tell it"})
 	case o.LatenessMs > 0:
 		d = append(d, detail{"final", "when the watermark is " + duration(o.LatenessMs) + " past the window's end"})
 	default:

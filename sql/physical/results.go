@@ -53,11 +53,11 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if w := windowOf(in); w != nil && w.FinalOnly {
 		rv.LatenessMs = 0 // the one row of a window comes when nothing can correct it
 	}
-	if m := b.materialize(in, key, types.Upsert); m != in {
-		// Rows of several keys of the query make one result, so none of them says how it came about.
-		rv.Reason, rv.Count, rv.Cause = -1, -1, -1
-		in = m
+	rv.Shared = !keyed1(in.UpsertKeys, key)
+	if !tellsWindow(key, win) {
+		rv.End = -1 // the result of the next window replaces it
 	}
+	in = b.materialize(in, key, types.Upsert)
 	if in = b.backfilled(in, start, t); in == nil {
 		return
 	}
@@ -78,6 +78,14 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	if b.err == nil {
 		b.mayRevise(op, in, t)
 	}
+}
+
+// tellsWindow reports whether rows of several windows are results of several keys.
+func tellsWindow(key []int, win opt.WindowColumns) bool {
+	in := func(cols []int) bool {
+		return slices.ContainsFunc(cols, func(c int) bool { return slices.Contains(key, c) })
+	}
+	return in(win.End) || in(win.Start) && win.Window.Kind != plan.Cumulate
 }
 
 // grid is which windows the results of in are of, nil where only rows tell.
@@ -295,10 +303,10 @@ func (b *builder) mayRevise(op *plan.Sink, n *node, t *table) {
 
 // Warnings says what of a plan may be other than its user expects.
 func Warnings(p *plan.Plan) []string {
-	var out []string
+	out := unknowns(p)
 	every, err := option.ParseDuration(p.Config[keyInterval])
 	if err != nil || every <= 0 || p.Batch {
-		return nil
+		return out
 	}
 	for _, n := range p.Nodes {
 		s, ok := n.Op.(*plan.Sink)

@@ -159,6 +159,8 @@ type Sink struct {
 	// producers the windows that are not over yet have seen.
 	Progress  json.RawMessage `json:"progress,omitempty"`
 	Producers json.RawMessage `json:"producers,omitempty"`
+	// Digest is of all rows up to here, where it is kept: where two checkpoints are.
+	Digest *SinkDigest `json:"digest,omitempty"`
 }
 
 // Pending is the prepared output of one epoch of a sink.

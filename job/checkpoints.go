@@ -166,6 +166,7 @@ func (c *checkpoints) manifest(ctx context.Context, k *cut, whole, finished bool
 			}
 			s.Pending = append(s.Pending, x)
 		}
+		s.Digest = c.j.digestAt(n, &k.got)
 		m.Sinks = append(m.Sinks, s)
 	}
 	m.Segments = c.segments.files(paths)

@@ -48,12 +48,13 @@ type frozen struct {
 	sources  []frozenSource
 	channels map[[2]int]*checkpoint.Channel // by node and input
 	books    map[int]map[string]int64       // by node
+	digests  map[int]digest                 // by node, of sinks: of the rows of this run
 	marks    map[int]int64                  // the lowest watermark that came to a node: rows before it are with it
 	pause    time.Duration
 }
 
 func newFrozen() frozen {
-	return frozen{channels: map[[2]int]*checkpoint.Channel{}, books: map[int]map[string]int64{}, marks: map[int]int64{}}
+	return frozen{channels: map[[2]int]*checkpoint.Channel{}, books: map[int]map[string]int64{}, digests: map[int]digest{}, marks: map[int]int64{}}
 }
 
 // frozenOp is one subtask's part of an operator.
@@ -312,6 +313,9 @@ func (c *cut) add(f frozen) {
 			c.got.books[n][k] += v
 		}
 	}
+	for n, d := range f.digests {
+		c.got.digests[n] = c.got.digests[n].plus(d)
+	}
 	for n, wm := range f.marks {
 		if was, ok := c.got.marks[n]; !ok || wm < was {
 			c.got.marks[n] = wm
@@ -378,6 +382,9 @@ func (s *subtask) endedOps() frozen {
 		s.j.missed.add(r.node.ID, r.missed)
 		clear(r.missed)
 		f.marks[r.node.ID] = r.wm
+		if r.digest != nil {
+			f.digests[r.node.ID] = r.digest.total
+		}
 		_, stateful := r.op.(op.Stateful)
 		if r.open == 0 {
 			f.marks[r.node.ID] = vec.MaxTime

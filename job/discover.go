@@ -36,6 +36,9 @@ func (j *Job) openSources() error {
 		}
 		o := option.Of(src.Table.Options, f.Options, connector.CommonOptions)
 		table := nativeMetadata(src.Table, f.SourceMetadata)
+		if j.o.Until != nil {
+			table, o = strictly(table, f)
+		}
 		source, err := f.NewSource(connector.SourceConfig{Table: table, Options: o, Columns: src.Columns,
 			Metadata: src.Metadata, Limit: src.Limit, Batch: j.p.Batch, Resolve: j.o.Resolve, Seed: j.o.Seed, Warn: j.o.Warn})
 		if err != nil {
@@ -44,7 +47,8 @@ func (j *Job) openSources() error {
 		s := &sourceShared{node: n, src: src, table: table, source: source, options: o,
 			clock: clocks[n.ID], bounded: source.Bounded(), pace: pace{rate: j.o.ReadRate}}
 		j.sources[n.ID] = s
-		if g := o.Get("scan.watermark.alignment.group"); g != "" && src.RowTime >= 0 {
+		// Splits at their limit would hold the others up.
+		if g := o.Get("scan.watermark.alignment.group"); g != "" && src.RowTime >= 0 && j.o.Until == nil {
 			if aligned[g] == nil {
 				aligned[g] = &alignment{maxDrift: o.Duration("scan.watermark.alignment.max-drift").Milliseconds()}
 			}
@@ -81,6 +85,9 @@ func (j *Job) firstSplits(s *sourceShared) (err error) {
 		err = s.restoreSplits(j.ctx, from)
 	} else {
 		s.found, s.discovered, err = s.enum.Discover(j.ctx)
+	}
+	if err == nil && j.o.Until != nil {
+		err = j.limit(s)
 	}
 	if err != nil {
 		return fmt.Errorf("find the splits of table %s: %w", s.table.Name, err)
@@ -219,6 +226,9 @@ func (j *Job) newSourceRun(st *subtask, n *plan.Node, src *plan.Source, books *o
 	o := sh.options
 	if d := o.Duration("scan.watermark.idle-timeout"); o.Has("scan.watermark.idle-timeout") {
 		r.idleAfter = d
+	}
+	if j.o.Until != nil {
+		r.idleAfter = -1 // a split at its limit says nothing about what was to come
 	}
 	r.maxFuture = o.Duration("scan.watermark.max-future").Milliseconds()
 	r.gap = int(o.Int("scan.watermark.emit.on-event.gap"))

@@ -224,6 +224,9 @@ func (j *Job) addNode(s *subtask, n *plan.Node) error {
 		return err
 	}
 	s.addOp(n, operator, books)
+	if j.sinks[n.ID] != nil && j.digests() {
+		s.ops[n.ID].digest = &digester{}
+	}
 	return nil
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	Expected map[string]*Expected
 	// ReadRate is how many rows a second are read of each source; 0: as many as come.
 	ReadRate int64
+	// Until, if not nil, has the job read up to a checkpoint and then stand still: see there.
+	Until *Until
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64
@@ -137,6 +139,9 @@ type Job struct {
 	pausing     atomic.Bool   // sources do not read, for the sake of a savepoint
 	endOfTime   atomic.Bool   // sources end where they are: a drain has begun
 	missed      missed
+	stood       chan struct{} // closed when the job stands still as Options.Until says, or will not any more
+	still       *Still
+	stillErr    error
 }
 
 // sinkShared is what the subtasks of one sink share.
@@ -145,8 +150,9 @@ type sinkShared struct {
 	sink      connector.Sink // nil: collect
 	committer connector.Committer
 	mu        sync.Mutex
-	prepared  []preparedOutput // not committed yet, in order
-	pending   []pendingOutput  // of checkpoints: not committed yet, in order
+	prepared  []preparedOutput      // not committed yet, in order
+	pending   []pendingOutput       // of checkpoints: not committed yet, in order
+	digest    checkpoint.SinkDigest // of the rows before this start
 	// feeds are the nodes that feed a table of results, by id; nil for other tables. latest is its newest
 	// progress, shown the newest that is visible.
 	feeds         map[int]bool
@@ -207,7 +213,7 @@ func Start(ctx context.Context, p *plan.Plan, o Options) (*Job, error) {
 }
 
 func newJob(ctx context.Context, p *plan.Plan, o Options) *Job {
-	j := &Job{p: p, o: o, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{}),
+	j := &Job{p: p, o: o, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{}), stood: make(chan struct{}),
 		sources: map[int]*sourceShared{}, sinks: map[int]*sinkShared{}}
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	j.dead = newDeadLetters(j)
@@ -233,7 +239,10 @@ func (j *Job) open() error {
 	if c.o.Repo == nil {
 		return nil
 	}
-	j.driver = newDriver(j)
+	c.restoreDigests()
+	if j.o.Until == nil {
+		j.driver = newDriver(j)
+	}
 	if c.o.Recover != nil {
 		if err := j.recoverSinks(j.ctx); err != nil {
 			return err
@@ -343,15 +352,18 @@ func (j *Job) run() {
 	go func() {
 		defer side.Done()
 		j.guard(func() {
-			if j.driver != nil {
+			switch {
+			case j.driver != nil:
 				j.driver.run()
-			} else {
+			case j.o.Until != nil:
+				j.standStill()
+			default:
 				j.epochs.run(stopEpochs)
 			}
 		})
 	}()
 	for _, s := range j.sources {
-		if !s.discovered {
+		if !s.discovered && j.o.Until == nil {
 			side.Add(1)
 			go func() { defer side.Done(); j.guard(func() { j.discover(s) }) }()
 		}
@@ -369,6 +381,9 @@ func (j *Job) run() {
 	}()
 	go func() {
 		j.wg.Wait()
+		if j.o.Until != nil {
+			<-j.stood
+		}
 		close(stopEpochs)
 		err := context.Cause(j.ctx)
 		if err == nil && j.driver != nil {
@@ -422,7 +437,7 @@ func (j *Job) finish(err error) {
 		err = nil
 	case stopped:
 		err = j.commit(ctx)
-	case err == nil:
+	case err == nil && j.o.Until == nil:
 		j.commitEnds(ctx)
 	}
 	// With checkpoints one of them may hold it.

@@ -45,6 +45,8 @@ type sourceShared struct {
 	pace    pace
 
 	restored   map[string]checkpoint.Split // by split: where the checkpoint has it
+	until      map[string]checkpoint.Split // by split: where Options.Until has it; nil: there is no such limit
+	untilClock int64
 	enum       connector.Enumerator
 	memory     *memory           // of the splits read to their end; nil: checkpoints name them
 	found      []connector.Split // by the first discovery
@@ -163,6 +165,7 @@ func (s *sourceRun) add(split connector.Split, order int, cs *clockSplit) {
 	if sp, ok := s.restored[split.ID]; ok {
 		r.restore(sp)
 	}
+	r.bound()
 }
 
 // step reads and pushes one batch. It returns false when nothing could be done at present.
@@ -213,7 +216,7 @@ func (s *sourceRun) choose(ctx context.Context) (*splitRun, error) {
 		s.settle()
 		var best *splitRun
 		for _, r := range s.splits {
-			if r.ended || !r.quiet.IsZero() && r.asked == s.turn {
+			if r.ended || r.stands() || !r.quiet.IsZero() && r.asked == s.turn {
 				continue
 			}
 			if best == nil || r.before(best.key(), best.order) {
@@ -340,8 +343,8 @@ func (s *sourceRun) idle(r *splitRun) {
 // wait: they follow event time, so that state stays small and history replays as it happened. Whoever
 // reads the split that is furthest behind goes on, so they never all wait for one another.
 func (s *sourceRun) tooFarAhead() bool {
-	if !s.bounded || s.src.RowTime < 0 || s.pushed < aheadBatches {
-		return false
+	if !s.bounded || s.src.RowTime < 0 || s.pushed < aheadBatches || s.until != nil {
+		return false // splits at their limit would hold the others up for ever
 	}
 	own, others := s.clock.apart(s)
 	return own > others && s.recent[s.pushed%aheadBatches] > others
@@ -421,8 +424,11 @@ func (s *sourceRun) finished() bool { return s.done && len(s.splits) == 0 }
 // for a split that has nothing at present.
 func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 	var only *splitRun
-	waits := false
+	waits, live := false, 0
 	for _, r := range slices.Clone(s.splits) {
+		if r.stands() {
+			continue
+		}
 		if r.rd == nil {
 			if err := r.open(ctx); err != nil {
 				return false, err
@@ -437,19 +443,17 @@ func (s *sourceRun) stepMerged(ctx context.Context) (bool, error) {
 				if err := s.stopped(r); err != nil {
 					return false, err
 				}
-				waits = waits || !r.ended
+				waits = waits || !r.ended && !r.stands()
 				continue
 			}
 		}
 		only = r
+		live++
 	}
-	if len(s.splits) == 0 {
-		return false, nil
-	}
-	if waits {
+	if waits || live == 0 {
 		return false, s.tick()
 	}
-	if len(s.splits) == 1 {
+	if live == 1 {
 		if s.tooFarAhead() {
 			return false, s.tick()
 		}
@@ -471,6 +475,7 @@ func (s *sourceRun) merge() (bool, error) {
 		var best, next *splitRun // the split whose turn it is, and the one after it
 		for _, r := range s.splits {
 			switch {
+			case r.stands():
 			case best == nil || r.before(best.key(), best.order):
 				best, next = r, best
 			case next == nil || r.before(next.key(), next.order):

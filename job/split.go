@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/format"
@@ -55,6 +56,8 @@ type splitRun struct {
 	quiet   time.Time // since when it has no data; zero: it has, as far as is known
 	asked   int64     // the step in which it was last asked for data
 	ended   bool
+	limit   *checkpoint.Split // where Options.Until has it; nil: it is read to its end
+	through bool              // it has been read up to its limit
 }
 
 // open starts or restarts reading.
@@ -171,6 +174,9 @@ func (r *splitRun) pending() bool { return r.cursor < r.out.N }
 func (r *splitRun) fill(ctx context.Context, maxRows int) (bool, error) {
 	for {
 		r.out.N, r.cursor = 0, 0
+		if r.through {
+			return r.atLimit()
+		}
 		r.raw.Reset(0)
 		if r.batches != nil {
 			if err := r.batches.ReadBatch(ctx, r.raw, maxRows); err != nil {
@@ -180,6 +186,9 @@ func (r *splitRun) fill(ctx context.Context, maxRows int) (bool, error) {
 			return ok, err
 		}
 		r.quiet = time.Time{}
+		if err := r.keepToLimit(); err != nil {
+			return false, err
+		}
 		if r.raw.N == 0 {
 			continue
 		}
@@ -193,6 +202,9 @@ func (r *splitRun) fill(ctx context.Context, maxRows int) (bool, error) {
 }
 
 func (r *splitRun) none(err error) (bool, error) {
+	if r.limit != nil && (err == io.EOF || err == connector.ErrNoData) {
+		return r.noneBeforeLimit(err)
+	}
 	switch {
 	case err == io.EOF:
 		r.ended = true

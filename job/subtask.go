@@ -48,6 +48,7 @@ type subtask struct {
 	busy     stopwatch // working, or waiting for room
 	waited   stopwatch // for room in the channels to others
 	ended    atomic.Bool
+	reached  atomic.Bool // its sources are where Options.Until has them
 }
 
 func newSubtask(j *Job, t *task, index int) *subtask {
@@ -196,6 +197,7 @@ type opRun struct {
 	total  int
 	passed int64 // the last epoch that went on
 	delta  state.Delta
+	digest *digester          // of a sink's rows; nil: nobody asks
 	missed map[[2]int64]int64 // windows that rows came too late for, since the last cut; nil: nobody asks
 	spill  *state.Spill       // nil: the operator's state stays in memory
 	ahead  map[int]*ahead     // by input: restored rows that wait for their turn; nil: none
@@ -236,6 +238,9 @@ func (r *opRun) process(input int, b *vec.Batch) error {
 // give counts rows and hands them to the operator.
 func (r *opRun) give(input int, b *vec.Batch) error {
 	r.books.RowsIn.Add(int64(b.Rows()))
+	if r.digest != nil {
+		r.digest.add(b)
+	}
 	return r.op.Process(input, b)
 }
 
@@ -537,6 +542,9 @@ func (s *subtask) read() (bool, error) {
 		if did && len(s.sources) > 1 && src.bounded {
 			break // look again which source is behind
 		}
+	}
+	if s.j.o.Until != nil && !worked {
+		s.reached.Store(s.atLimit())
 	}
 	return worked, s.endSources()
 }

@@ -44,7 +44,7 @@ func checkChanges(t *connector.Table, o option.Values) error {
 
 // engineArgs are the parameters of a MergeTree engine that name columns.
 func (t *table) engineArgs() []string {
-	name, rest, ok := strings.Cut(t.full, "(")
+	name, rest, ok := strings.Cut(t.keptFull, "(")
 	if !ok || !strings.HasSuffix(name, "MergeTree") {
 		return nil
 	}
@@ -68,11 +68,11 @@ func (t *table) engineArgs() []string {
 // base is the engine without what says where its parts lie.
 func (t *table) base() string {
 	for _, p := range []string{"Replicated", "Shared"} {
-		if rest, ok := strings.CutPrefix(t.engine, p); ok {
+		if rest, ok := strings.CutPrefix(t.kept, p); ok {
 			return rest
 		}
 	}
-	return t.engine
+	return t.kept
 }
 
 // changes sees to it that the table shows changes as 'sink.changelog' says, and adds the columns that
@@ -84,7 +84,7 @@ func (t *table) changes(cfg *connector.SinkConfig, e *encoder, written map[strin
 		c := t.column(name)
 		switch {
 		case c == nil:
-			errs = append(errs, fmt.Sprintf("column '%s' of engine %s does not exist", name, t.full))
+			errs = append(errs, fmt.Sprintf("column '%s' of engine %s does not exist", name, t.keptFull))
 		case written[name]:
 			errs = append(errs, fmt.Sprintf("the sink fills column '%s' itself; leave it out of the table's definition", name))
 		case !slices.Contains(accepts, c.typ):
@@ -97,13 +97,13 @@ func (t *table) changes(cfg *connector.SinkConfig, e *encoder, written map[strin
 	}
 	switch {
 	case way == collapsing && t.base() != "CollapsingMergeTree":
-		errs = append(errs, fmt.Sprintf("'sink.changelog' = 'collapsing' needs a CollapsingMergeTree(sign), and this is a %s", t.engine))
+		errs = append(errs, fmt.Sprintf("'sink.changelog' = 'collapsing' needs a CollapsingMergeTree(sign), and this is a %s", t.kept))
 	case way == collapsing && len(args) != 1:
-		errs = append(errs, "the sign column cannot be told from engine "+t.full)
+		errs = append(errs, "the sign column cannot be told from engine "+t.keptFull)
 	case way == collapsing:
 		add(args[0], fillSign, "Int8")
 	case way == replacing && t.base() != "ReplacingMergeTree":
-		errs = append(errs, fmt.Sprintf("'sink.changelog' = 'replacing' needs a ReplacingMergeTree, and this is a %s", t.engine))
+		errs = append(errs, fmt.Sprintf("'sink.changelog' = 'replacing' needs a ReplacingMergeTree, and this is a %s", t.kept))
 	case way == replacing:
 		e.upsert = true
 		key, sorting := slices.Sorted(slices.Values(cfg.Table.PrimaryKey)), slices.Sorted(slices.Values(t.sorting))

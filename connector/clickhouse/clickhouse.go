@@ -98,6 +98,9 @@ func check(t *connector.Table, o option.Values) error {
 			}
 		}
 	}
+	if err := checkPlace(o); err != nil {
+		return err
+	}
 	return checkChanges(t, o)
 }
 

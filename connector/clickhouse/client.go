@@ -12,7 +12,7 @@ type setting struct{ name, value string }
 // server is one ClickHouse server, over one of its protocols. Its calls do not overlap.
 type server interface {
 	// query runs a statement and returns its rows as text, NULL as "". All columns must be strings.
-	query(ctx context.Context, sql string) ([][]string, error)
+	query(ctx context.Context, sql string, settings []setting) ([][]string, error)
 	// insert adds a block. An error that is no serverError does not say whether it went in.
 	insert(ctx context.Context, sql string, settings []setting, b []byte) error
 	// read runs a SELECT whose blocks come as they are asked for. Nothing else is done meanwhile.
@@ -64,10 +64,10 @@ func (s *session) done(err error) error {
 // codeReadonly is the server's number for what a read-only user may not do.
 const codeReadonly = 164
 
-func (s *session) query(ctx context.Context, sql string) ([][]string, error) {
+func (s *session) query(ctx context.Context, sql string, settings ...setting) ([][]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.c.timeout)
 	defer cancel()
-	rows, err := s.open().query(ctx, sql)
+	rows, err := s.open().query(ctx, sql, settings)
 	return rows, s.done(err)
 }
 

@@ -29,6 +29,9 @@ func (e *serverError) inView() bool {
 	return strings.Contains(e.msg, "while pushing to view") && classes[e.code] != away
 }
 
+// onShard reports whether a shard of a Distributed table failed: others may have taken their rows.
+func (e *serverError) onShard() bool { return strings.Contains(e.msg, "Insertion status:") }
+
 // class says what an error means for what was being done.
 type class uint8
 

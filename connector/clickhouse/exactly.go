@@ -314,9 +314,17 @@ func (c *committer) makeProgress(ctx context.Context, t *table) error {
 		if err != nil || len(found) > 0 {
 			return err
 		}
-		_, err = c.insert.query(ctx, "CREATE TABLE IF NOT EXISTS "+name+` (
+		p := place{database: t.database, table: c.s.cfg.Options.Get("sink.progress-table")}
+		var settings []setting
+		if c.s.cfg.Options.Bool("sink.create") {
+			p = placeOf(&config{database: p.database, table: p.table}, c.s.cfg.Options)
+		}
+		if p.cluster != "" {
+			settings = onCluster
+		}
+		_, err = c.insert.query(ctx, "CREATE TABLE IF NOT EXISTS "+name+p.on()+` (
 	job String, sink String, lineage String, checkpoint Int64, blocks UInt32, version UInt64, committed_at DateTime64(3, 'UTC')
-) ENGINE = ReplacingMergeTree(version) ORDER BY (job, sink, lineage)`)
+) `+p.everywhere("ReplacingMergeTree", "version")+" ORDER BY (job, sink, lineage)", settings...)
 		return err
 	})
 	if err != nil {

@@ -158,8 +158,11 @@ func shorten(text string) string {
 	return text
 }
 
-func (s *httpServer) query(ctx context.Context, sql string) ([][]string, error) {
+func (s *httpServer) query(ctx context.Context, sql string, settings []setting) ([][]string, error) {
 	params := url.Values{"default_format": {"JSONCompactStringsEachRow"}, "wait_end_of_query": {"1"}}
+	for _, x := range settings {
+		params.Set(x.name, x.value)
+	}
 	answer, err := s.post(ctx, params, []byte(sql))
 	if err != nil {
 		return nil, err

@@ -35,6 +35,10 @@ func (in *inserter) block(ctx context.Context, b []byte, token string, o origins
 	if e != nil {
 		return e
 	}
+	if se := (*serverError)(nil); errors.As(err, &se) && se.onShard() && blk.rows > 1 && in.s.guarantee() == connector.ExactlyOnce && in.s.cfg.Table.Results == nil {
+		return connector.Fatalf("%w; a shard refuses rows of a block of which others have taken theirs, and in smaller blocks those would come in again: "+
+			"have the Distributed table refuse them (make it anew, with the same CONSTRAINT), or use 'at-least-once'", err)
+	}
 	if blk.rows <= 1 {
 		if c == wide {
 			return connector.AsFatal(err)

@@ -84,7 +84,7 @@ func (s *nativeServer) do(ctx context.Context, q ch.Query, settings []setting) e
 	return nil
 }
 
-func (s *nativeServer) query(ctx context.Context, sql string) ([][]string, error) {
+func (s *nativeServer) query(ctx context.Context, sql string, settings []setting) ([][]string, error) {
 	var out [][]string
 	var cols proto.Results
 	err := s.do(ctx, ch.Query{Body: sql, Result: cols.Auto(), OnResult: func(_ context.Context, b proto.Block) error {
@@ -105,7 +105,7 @@ func (s *nativeServer) query(ctx context.Context, sql string) ([][]string, error
 			c.Data.Reset()
 		}
 		return nil
-	}}, nil)
+	}}, settings)
 	return out, err
 }
 

@@ -133,14 +133,12 @@ func (s *store) ask(ctx context.Context, sql string) ([][]string, error) {
 	return rows, err
 }
 
-// exec runs statements, one after the other.
-func (s *store) exec(ctx context.Context, statements ...string) error {
-	for _, sql := range statements {
-		if _, err := s.ask(ctx, sql); err != nil {
-			return err
-		}
-	}
-	return nil
+// exec runs a statement that has no answer.
+func (s *store) exec(ctx context.Context, sql string, settings ...setting) error {
+	return s.with(ctx, func(se *session) error {
+		_, err := se.query(ctx, sql, settings...)
+		return err
+	})
 }
 
 // Statements implements results.Store.
@@ -151,12 +149,7 @@ func (s *store) Ensure(ctx context.Context) error {
 	s.mu.Lock()
 	s.made = true
 	s.mu.Unlock()
-	for _, st := range s.d.statements() {
-		if err := s.exec(ctx, st.SQL); err != nil {
-			return fmt.Errorf("create %s: %w", st.Name, err)
-		}
-	}
-	return nil
+	return s.with(ctx, func(se *session) error { return se.make(ctx, s.d.place, s.d.statements()) })
 }
 
 // newest are the documents of the pointer's versions.
@@ -222,11 +215,31 @@ func (s *store) Point(ctx context.Context, p results.Pointer) error {
 	if err != nil {
 		return err
 	}
-	rows, err := s.ask(ctx, "SELECT nonce FROM "+s.d.name("_pointer")+" WHERE version = "+strconv.FormatInt(p.Version, 10)+" ORDER BY at_ms, nonce")
-	if err == nil && (len(rows) == 0 || rows[0][0] != nonce) {
+	first, err := s.firstOf(ctx, p.Version)
+	if err == nil && first != nonce {
 		err = results.ErrMoved
 	}
 	return err
+}
+
+// firstOf is whose a version of the pointer is. It is there, and on a replica other than that which took it
+// a moment later.
+func (s *store) firstOf(ctx context.Context, version int64) (string, error) {
+	sql := "SELECT nonce FROM " + s.d.name("_pointer") + " WHERE version = " + num(version) + " ORDER BY at_ms, nonce LIMIT 1"
+	for end := time.Now().Add(resultsWithin); ; {
+		rows, err := s.ask(ctx, sql)
+		switch {
+		case err != nil:
+			return "", err
+		case len(rows) > 0:
+			return rows[0][0], nil
+		case time.Now().After(end):
+			return "", fmt.Errorf("version %d of the pointer of table %s was set and does not appear: its replicas lag; look again whose it is", version, s.d.table)
+		}
+		if !connector.Pause(ctx, 50*time.Millisecond) {
+			return "", context.Cause(ctx)
+		}
+	}
 }
 
 // known are the settings of ours that the server has.
@@ -352,21 +365,40 @@ func (s *store) Drop(ctx context.Context, generation string) error {
 		if !whole {
 			break
 		}
-		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DROP PARTITION ID "+literal(id)); err != nil {
+		if err := s.alter(ctx, "DROP PARTITION ID "+literal(id)); err != nil {
 			return err
 		}
 	}
 	if !whole {
-		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DELETE WHERE "+of+" SETTINGS mutations_sync = 2"); err != nil {
+		if err := s.alter(ctx, "DELETE WHERE "+of+" SETTINGS mutations_sync = 2"); err != nil {
 			return err
 		}
 	}
 	return s.exec(ctx, "ALTER TABLE "+s.d.name("_progress")+" DELETE WHERE generation = "+literal(generation)+" SETTINGS mutations_sync = 2")
 }
 
+// alter changes the table that holds the rows, on all shards.
+func (s *store) alter(ctx context.Context, how string) error {
+	if !s.d.sharded {
+		return s.exec(ctx, "ALTER TABLE "+s.d.rows()+" "+how)
+	}
+	return s.exec(ctx, "ALTER TABLE "+s.d.rows()+s.d.on()+" "+how, onCluster...)
+}
+
+// system is a table of the server about its tables: of one replica of each shard, or of all servers.
+func (s *store) system(name string, all bool) string {
+	switch {
+	case !s.d.sharded:
+		return "system." + name
+	case all:
+		return "clusterAllReplicas(" + literal(s.d.cluster) + ", system." + name + ")"
+	}
+	return "cluster(" + literal(s.d.cluster) + ", system." + name + ")"
+}
+
 // partitions lists those that have rows that meet cond, and whether each has one generation only.
 func (s *store) partitions(ctx context.Context, cond string) (ids []string, whole bool, err error) {
-	rows, err := s.ask(ctx, "SELECT partition_key FROM system.tables WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.table))
+	rows, err := s.ask(ctx, "SELECT partition_key FROM "+s.system("tables", false)+" WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.holder())+" LIMIT 1")
 	if err != nil || len(rows) == 0 {
 		return nil, false, err
 	}
@@ -412,7 +444,7 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 			in += " AND _partition_id = " + literal(id) // all revisions of a key are in one partition
 		}
 		superseded := "(" + key + ", " + rev + ") IN (SELECT " + key + ", " + rev + " FROM (SELECT " + strings.Join(cols, ", ") + ", " + rev + ", max(" + rev + ") OVER (PARTITION BY " + key +
-			") AS tm_newest FROM " + s.d.name("") + " WHERE " + in + ") WHERE " + strings.Join(old, " AND ") + ")"
+			") AS tm_newest FROM " + s.d.rows() + " WHERE " + in + ") WHERE " + strings.Join(old, " AND ") + ")"
 		rows, err := s.ask(ctx, "SELECT toString(count()) FROM "+s.d.name("")+" WHERE "+of+" AND _partition_id = "+literal(id)+" AND "+superseded)
 		if err != nil {
 			return gone, err
@@ -424,7 +456,7 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 			}
 			continue
 		}
-		if err := s.exec(ctx, "ALTER TABLE "+s.d.name("")+" DELETE IN PARTITION ID "+literal(id)+" WHERE "+of+" AND "+superseded+
+		if err := s.alter(ctx, "DELETE IN PARTITION ID "+literal(id)+" WHERE "+of+" AND "+superseded+
 			" SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1"); err != nil {
 			return gone, err
 		}

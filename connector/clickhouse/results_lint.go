@@ -2,7 +2,9 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,7 +35,7 @@ func (s *store) Lint(ctx context.Context) ([]string, error) {
 // lint looks at the views and projections that read the history.
 func (s *store) lint(ctx context.Context) ([]finding, error) {
 	var out []finding
-	rows, err := s.ask(ctx, "SELECT database, name, engine, as_select, create_table_query FROM system.tables WHERE engine IN ('MaterializedView', 'View', 'LiveView', 'WindowView') AND position(as_select, "+
+	rows, err := s.ask(ctx, "SELECT DISTINCT database, name, engine, as_select, create_table_query FROM "+s.system("tables", true)+" WHERE engine IN ('MaterializedView', 'View', 'LiveView', 'WindowView') AND position(as_select, "+
 		literal(s.d.table)+") > 0 ORDER BY database, name")
 	if err != nil {
 		return nil, err
@@ -56,13 +58,13 @@ func (s *store) lint(ctx context.Context) ([]finding, error) {
 		}
 		out = append(out, finding{fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; %s", kind, name, s.d.table, remedy), materialized})
 	}
-	rows, err = s.ask(ctx, "SELECT engine_full FROM system.tables WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.table))
+	rows, err = s.ask(ctx, "SELECT DISTINCT engine_full FROM "+s.system("tables", true)+" WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.holder()))
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range rows {
-		if strings.Contains(r[0], "SummingMergeTree") || strings.Contains(r[0], "AggregatingMergeTree") || strings.Contains(r[0], "ReplacingMergeTree(") && !strings.Contains(r[0], "ReplacingMergeTree()") && !strings.Contains(r[0], "ReplacingMergeTree('") {
-			out = append(out, finding{fmt.Sprintf("table %s.%s is %s, whose merges change or remove revisions; make it ReplacingMergeTree without parameters, as `tidemark ddl clickhouse` prints it", s.d.database, s.d.table, firstWord(r[0])), true})
+		if strings.Contains(r[0], "SummingMergeTree") || strings.Contains(r[0], "AggregatingMergeTree") || strings.Contains(r[0], "ReplacingMergeTree(") && len((&table{keptFull: r[0]}).engineArgs()) > 0 {
+			out = append(out, finding{fmt.Sprintf("table %s.%s is %s, whose merges change or remove revisions; make it ReplacingMergeTree without parameters, as `tidemark ddl clickhouse` prints it", s.d.database, s.d.holder(), firstWord(r[0])), true})
 		}
 	}
 	return out, nil
@@ -76,6 +78,9 @@ func firstWord(s string) string {
 // reads reports whether a query in a database reads the history itself, and not what is made from it.
 func (s *store) reads(query, database string) bool {
 	table := regexp.QuoteMeta(s.d.table)
+	if s.d.sharded {
+		table += "(" + shardSuffix + ")?"
+	}
 	qualified := "(`?" + regexp.QuoteMeta(s.d.database) + "`?\\.)"
 	if database == s.d.database {
 		qualified += "?"
@@ -84,15 +89,20 @@ func (s *store) reads(query, database string) bool {
 	return ok && err == nil
 }
 
-// Health implements results.Store: parts and rows of the table, and the server's work on it.
+// Health implements results.Store: parts and rows of the table, the server's work on it, and what its readers
+// read. Of a table over several shards it is one replica of each.
 func (s *store) Health(ctx context.Context) (map[string]float64, error) {
-	where := " WHERE database = " + literal(s.d.database) + " AND table = " + literal(s.d.table)
+	where := " WHERE database = " + literal(s.d.database) + " AND table = " + literal(s.d.holder())
+	parts, most := s.system("parts", false)+where+" AND active", "partition_id"
+	if s.d.sharded {
+		most = "_shard_num, partition_id"
+	}
 	out := map[string]float64{}
 	for sql, names := range map[string][]string{
-		"SELECT toString(count()), toString(sum(rows)), toString(sum(bytes_on_disk)), toString(uniqExact(partition_id)) FROM system.parts" + where + " AND active": {"parts", "rows", "bytes", "partitions"},
-		"SELECT toString(coalesce(max(n), 0)) FROM (SELECT count() AS n FROM system.parts" + where + " AND active GROUP BY partition_id)":                          {"parts_in_partition"},
-		"SELECT toString(count()), toString(ifNull(max(elapsed), 0)) FROM system.merges" + where:                                                                   {"merges", "merge_seconds"},
-		"SELECT toString(count()), toString(sum(parts_to_do)), toString(countIf(latest_fail_reason != '')) FROM system.mutations" + where + " AND NOT is_done":     {"mutations", "mutation_parts", "mutations_failing"},
+		"SELECT toString(count()), toString(sum(rows)), toString(sum(bytes_on_disk)), toString(uniqExact(partition_id)) FROM " + parts:                                        {"parts", "rows", "bytes", "partitions"},
+		"SELECT toString(coalesce(max(n), 0)) FROM (SELECT count() AS n FROM " + parts + " GROUP BY " + most + ")":                                                            {"parts_in_partition"},
+		"SELECT toString(count()), toString(ifNull(max(elapsed), 0)) FROM " + s.system("merges", true) + where:                                                                {"merges", "merge_seconds"},
+		"SELECT toString(count()), toString(sum(parts_to_do)), toString(countIf(latest_fail_reason != '')) FROM " + s.system("mutations", false) + where + " AND NOT is_done": {"mutations", "mutation_parts", "mutations_failing"},
 	} {
 		rows, err := s.ask(ctx, sql)
 		if err != nil {
@@ -104,5 +114,27 @@ func (s *store) Health(ctx context.Context) (map[string]float64, error) {
 			}
 		}
 	}
-	return out, nil
+	return out, s.readings(ctx, out)
+}
+
+// readings adds what SELECTs on the table, or on views over it, have cost in the last five minutes: where the
+// server logs queries and lets its log be read.
+func (s *store) readings(ctx context.Context, out map[string]float64) error {
+	names := []string{"queries", "query_rows_read", "query_bytes_read", "query_result_rows", "query_seconds"}
+	rows, err := s.ask(ctx, "SELECT toString(count()), toString(avg(read_rows)), toString(avg(read_bytes)), toString(avg(result_rows)), toString(avg(query_duration_ms) / 1000) FROM "+s.system("query_log", true)+
+		" WHERE event_date >= today() - 1 AND event_time > now() - INTERVAL 5 MINUTE AND type = 'QueryFinish' AND is_initial_query AND query_kind = 'Select' AND has(tables, "+literal(s.d.database+"."+s.d.table)+")")
+	var no *serverError
+	if errors.As(err, &no) && (classOfServer(no) == hopeless || s.d.sharded && classOfServer(no) != away) {
+		return nil // there is no log, or it is not ours to read
+	}
+	if err != nil || len(rows) != 1 {
+		return err
+	}
+	for i, name := range names {
+		v, err := strconv.ParseFloat(rows[0][i], 64)
+		if err == nil && !math.IsNaN(v) { // the average of none
+			out[name] = v
+		}
+	}
+	return nil
 }

@@ -105,17 +105,21 @@ func TestResultsLint(t *testing.T) {
 	}
 }
 
-// TestResultsStatements shows what is created.
+// TestResultsStatements shows what is created, on the only shard of a cluster and over several.
 func TestResultsStatements(t *testing.T) {
-	tab := resultstest.Table("board", "clickhouse", map[string]string{"connector": "clickhouse", "url": "http://h/shop", "table-name": "board", "sink.create.cluster": "c"})
-	f := connector.Lookup("clickhouse")
-	st, err := newStore(tab, option.Of(tab.Options, f.Options, connector.CommonOptions))
-	must(t, err)
-	var all string
-	for _, s := range st.Statements() {
-		all += s.SQL + ";\n"
+	for file, options := range map[string]map[string]string{"testdata/results.sql": {}, "testdata/results_sharded.sql": {"sink.create.sharded": "true"}} {
+		for k, v := range map[string]string{"connector": "clickhouse", "url": "http://h/shop", "table-name": "board", "sink.create.cluster": "c"} {
+			options[k] = v
+		}
+		tab := resultstest.Table("board", "clickhouse", options)
+		st, err := newStore(tab, optionsOf(tab, connector.Lookup("clickhouse")))
+		must(t, err)
+		var all string
+		for _, s := range st.Statements() {
+			all += s.SQL + ";\n"
+		}
+		golden(t, file, all)
 	}
-	golden(t, "testdata/results.sql", all)
 }
 
 // golden compares text with a file; UPDATE=1 writes that.

@@ -28,7 +28,7 @@ import (
 const ownPort = "39123"
 
 var (
-	servers = peers.New("CH_PORT=" + ownPort)
+	servers = peers.New("CH_PORT="+ownPort, fmt.Sprintf("CHC_PORT=%d", clusterPort))
 	theirs  = os.Getenv("TIDEMARK_CLICKHOUSE")
 )
 
@@ -81,7 +81,7 @@ func (r *rig) ask(sql string) string {
 	var err error
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		var resp *http.Response
-		if resp, err = outside.Post(r.base+"/?default_format=TabSeparated&session_timezone=UTC&wait_end_of_query=1", "", strings.NewReader(sql)); err != nil {
+		if resp, err = outside.Post(r.base+"/?default_format=TabSeparated&session_timezone=UTC&wait_end_of_query=1&enable_time_time64_type=1", "", strings.NewReader(sql)); err != nil {
 			continue // it is being started again
 		}
 		var text []byte

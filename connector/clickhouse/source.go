@@ -86,6 +86,7 @@ func (s *source) look(ctx context.Context, se *session) (*readable, error) {
 		return nil, c.missing()
 	}
 	t := &readable{table: table{database: c.database, name: c.table, engine: found[0][0], full: found[0][1]}, key: found[0][2]}
+	t.holds(t.engine, t.full, found[0][2])
 	if t.zone, err = time.LoadLocation(found[0][3]); err != nil {
 		t.zone = nil // columns that name no zone are then refused
 	}

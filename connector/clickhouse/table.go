@@ -17,6 +17,7 @@ import (
 type table struct {
 	database, name string
 	engine, full   string // the engine, and with its parameters and settings
+	kept, keptFull string // those of the table that holds the rows: on its shards if this is Distributed
 	sorting        []string
 	parted         bool // an insert may make several parts
 	cols           []tableColumn
@@ -67,11 +68,7 @@ func (s *session) look(ctx context.Context) (*table, error) {
 		return nil, s.c.missing()
 	}
 	t := &table{database: s.c.database, name: s.c.table, engine: found[0][0], full: found[0][1], settings: map[string]bool{}}
-	for _, k := range strings.Split(found[0][2], ",") {
-		if k = strings.TrimSpace(k); k != "" {
-			t.sorting = append(t.sorting, strings.Trim(k, "`"))
-		}
-	}
+	t.holds(t.engine, t.full, found[0][2])
 	if t.zone, err = time.LoadLocation(found[0][3]); err != nil {
 		t.zone = nil // columns that name no zone are then refused
 	}
@@ -96,6 +93,16 @@ func (s *session) look(ctx context.Context) (*table, error) {
 	t.parted = found[0][4] != "" || t.engine == "Distributed"
 	t.memory, err = s.remembers(ctx, t)
 	return t, err
+}
+
+// holds notes the table that holds the rows.
+func (t *table) holds(engine, full, sorting string) {
+	t.kept, t.keptFull, t.sorting = engine, full, nil
+	for _, k := range strings.Split(sorting, ",") {
+		if k = strings.TrimSpace(k); k != "" {
+			t.sorting = append(t.sorting, strings.Trim(k, "`"))
+		}
+	}
 }
 
 // memory is how a table tells that a block was inserted before.
@@ -126,7 +133,7 @@ func (s *session) remembers(ctx context.Context, t *table) (memory, error) {
 			return m, nil
 		}
 		name = quote(args[1]) + "." + quote(args[2])
-		found, err := s.query(ctx, fmt.Sprintf("SELECT engine, engine_full FROM cluster(%s, system.tables) WHERE database = %s AND name = %s", literal(args[0]), literal(args[1]), literal(args[2])))
+		found, err := s.query(ctx, fmt.Sprintf("SELECT engine, engine_full, sorting_key FROM cluster(%s, system.tables) WHERE database = %s AND name = %s", literal(args[0]), literal(args[1]), literal(args[2])))
 		if err != nil {
 			return m, err
 		}
@@ -134,6 +141,7 @@ func (s *session) remembers(ctx context.Context, t *table) (memory, error) {
 			m.problem, m.remedy = "its table "+name+" was not found on the shards", "create it there"
 			return m, nil
 		}
+		t.holds(found[0][0], found[0][1], found[0][2])
 		for _, f := range found { // the worst of them
 			one, err := s.keeps(ctx, f[0], f[1], name+" ON CLUSTER "+quote(args[0]))
 			if err != nil {

@@ -22,6 +22,7 @@ func TestState_OfEarlierVersions(t *testing.T) {
 	f := newFlow(t, "")
 	f.text = string(script) // its paths are relative
 	f.drops = true          // rows of joins have another form since
+	f.rows = 3
 	at := filepath.Join(f.dir, "old")
 	if err := os.CopyFS(at, os.DirFS(old)); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/engine"
+	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -21,7 +22,7 @@ type flow struct {
 	t    *testing.T
 	dir  string
 	text string
-	rows int64 // read in all
+	rows int64 // read in all, by all of its runs
 	// drops: state that cannot be read is left behind.
 	drops bool
 }
@@ -57,9 +58,7 @@ func (f *flow) run(from string) (place string) {
 	e := engine.New(engine.Options{Dir: f.dir, Recovery: engine.RecoveryOptions{From: from, AllowDropped: f.drops}})
 	err := e.Script(f.t.Context(), "flow.sql", f.text, engine.Handler{JobStarted: func(r *engine.Run) {
 		go func() {
-			for end := time.Now().Add(20 * time.Second); r.Status().RowsRead < f.rows && time.Now().Before(end); {
-				time.Sleep(2 * time.Millisecond)
-			}
+			settle(f.t, r, f.rows)
 			p, err := r.Savepoint(context.Background())
 			if err != nil {
 				f.t.Error(err)
@@ -73,6 +72,30 @@ func (f *flow) run(from string) (place string) {
 		f.t.Fatal(err)
 	}
 	return place
+}
+
+// settle waits until a job has read so many rows, with those before the savepoint that it started from, and
+// its operators have taken in all of them: a savepoint holds rows that are on their way beside the state.
+func settle(t *testing.T, r *engine.Run, rows int64) {
+	t.Helper()
+	var last job.Status
+	for end := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
+		now := r.Status()
+		if now.RowsRead >= rows && now.RowsRead == last.RowsRead && now.Queued == 0 && now.Busy == last.Busy {
+			return // nothing waits, and nobody has worked since
+		}
+		select {
+		case <-r.Done():
+			t.Error("the job has ended")
+			return
+		default:
+		}
+		if time.Now().After(end) {
+			t.Errorf("%d of %d rows were read, %d bytes wait", now.RowsRead, rows, now.Queued)
+			return
+		}
+		last = now
+	}
 }
 
 // look opens a savepoint.

@@ -117,3 +117,21 @@ func (f *filter) reset() {
 	}
 	f.layers, f.n = nil, 0
 }
+
+// Filter is such a filter for state that spills without a Table. Keys are mixed hashes of 64 bits.
+type Filter struct{ f filter }
+
+// NewFilter returns a filter without keys whose memory is counted by mem.
+func NewFilter(mem *Memory) *Filter { return &Filter{filter{mem: mem}} }
+
+// Has reports whether the filter may have the key x.
+func (f *Filter) Has(x uint64) bool { return f.f.has(x) }
+
+// Add adds the key x; expect is about how many keys there are going to be.
+func (f *Filter) Add(x uint64, expect int) { f.f.add(x, expect) }
+
+// Bytes is the memory that the filter takes.
+func (f *Filter) Bytes() int64 { return int64(f.f.bytes()) }
+
+// Reset removes all keys and gives the memory back.
+func (f *Filter) Reset() { f.f.reset() }

@@ -30,8 +30,10 @@ type SinkIO struct {
 // have none.
 func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Operator, error) {
 	var in types.Schema
+	changing := false // rows of the input may be taken back
 	if len(n.Inputs) > 0 {
-		in = p.Nodes[n.Inputs[0].From].Schema
+		from := p.Nodes[n.Inputs[0].From]
+		in, changing = from.Schema, !from.Mode.IsInsertOnly()
 	}
 	switch o := n.Op.(type) {
 	case *plan.Calc:
@@ -57,9 +59,9 @@ func Operator(ctx context.Context, p *plan.Plan, n *plan.Node, io SinkIO) (op.Op
 	case *plan.DropUpdateBefore:
 		return changelog.NewDropUpdateBefore(), nil
 	case *plan.Sort:
-		return sort.New(o, in, n.Schema)
+		return sort.New(o, in, n.Schema, changing)
 	case *plan.Limit:
-		return sort.NewLimit(o, in), nil
+		return sort.NewLimit(o, in, changing), nil
 	case *plan.Sink:
 		return sink.New(ctx, o, n.Schema, io.Writer, io.Collect), nil
 	}

@@ -100,3 +100,36 @@ func TestCovers(t *testing.T) {
 		}
 	}
 }
+
+// TestGlance: what is seen at a glance is the head of the order.
+func TestGlance(t *testing.T) {
+	s := types.NewSchema(types.Field{Name: "i", Type: types.IntType}, types.Field{Name: "l", Type: types.BigIntType},
+		types.Field{Name: "d", Type: types.DoubleType}, types.Field{Name: "s", Type: types.StringType})
+	b := vec.NewBatch(s)
+	for _, x := range []float64{0, 1, -1, math.Copysign(0, -1), 1e9, -1e9, math.MaxInt32, math.MinInt32, math.NaN()} {
+		n := b.N
+		for _, c := range b.Cols {
+			c.Resize(n + 1)
+		}
+		b.N++
+		if x == x {
+			b.Cols[0].I32[n], b.Cols[1].I64[n] = int32(x), int64(x)<<20
+		}
+		b.Cols[2].F64[n] = x
+		b.Cols[3].SetString(n, "text")
+	}
+	for col := range b.Cols {
+		for _, desc := range []bool{false, true} {
+			k := plan.SortKey{Col: col, Desc: desc}
+			for i := range b.N {
+				head, ok := glance(k, b.Cols[col], i)
+				if ok != (col < 3) {
+					t.Fatalf("column %d is seen: %t", col, ok)
+				}
+				if want := headOf(appendOrder(nil, []plan.SortKey{k}, b.Cols, i)); ok && head != want {
+					t.Errorf("column %d, descending %t, row %d: %x, want %x", col, desc, i, head, want)
+				}
+			}
+		}
+	}
+}

@@ -39,6 +39,34 @@ func rowState(s types.Schema, ordered bool) []state.Spec {
 	return []state.Spec{sp}
 }
 
+// mark says that rows with numbers below next were saved by the freeze of an epoch.
+type mark struct{ epoch, next uint64 }
+
+// marks are those of the freezes that the store may not have yet, and of the last one that it has.
+type marks []mark
+
+// froze notes that all rows below next were saved.
+func (m *marks) froze(epoch, next uint64) {
+	all := *m
+	if n := len(all); n > 0 && all[n-1].epoch == epoch {
+		all = all[:n-1]
+	}
+	*m = append(all, mark{epoch, next})
+}
+
+// clean is below which numbers the store has all rows.
+func (m *marks) clean(s *state.Spill) uint64 {
+	all, n := *m, 0
+	for n < len(all) && s.Has(all[n].epoch) {
+		n++
+	}
+	if n == 0 {
+		return 0
+	}
+	*m = all[n-1:]
+	return all[n-1].next
+}
+
 // log numbers rows and knows which of them are saved.
 type log struct {
 	on     bool // changes are noted
@@ -201,9 +229,8 @@ func (l *log) load(s types.Schema, b *vec.Batch, key, value []byte) (uint64, err
 	return n, nil
 }
 
-// decodeRow appends the row of a saved value to b, with its kind where there are kinds or it is none
-// of an insert.
-func decodeRow(value []byte, s types.Schema, b *vec.Batch) error {
+// checkRow reports whether value is one of a row of schema s.
+func checkRow(value []byte, s types.Schema) error {
 	if len(value) < 5 || value[1] > uint8(types.Delete) {
 		return errSaved
 	}
@@ -216,13 +243,22 @@ func decodeRow(value []byte, s types.Schema, b *vec.Batch) error {
 	if len(rest) > 0 {
 		return errSaved
 	}
+	return nil
+}
+
+// decodeRow appends the row of a saved value to b, with its kind where there are kinds or it is none
+// of an insert.
+func decodeRow(value []byte, s types.Schema, b *vec.Batch) error {
+	if err := checkRow(value, s); err != nil {
+		return err
+	}
 	if kind := types.RowKind(value[1]); kind != types.Insert || b.Kinds != nil {
 		for len(b.Kinds) < b.N {
 			b.Kinds = append(b.Kinds, types.Insert)
 		}
 		b.Kinds = append(b.Kinds, kind)
 	}
-	rest = value[5:]
+	rest := value[5:]
 	for _, c := range b.Cols {
 		c.Resize(b.N + 1)
 		rest = state.DecodeValue(rest, c, b.N)
@@ -232,7 +268,12 @@ func decodeRow(value []byte, s types.Schema, b *vec.Batch) error {
 }
 
 // States implements op.Stateful.
-func (o *Sort) States() []state.Spec { return rowState(o.in, o.n.Limit < 0) }
+func (o *Sort) States() []state.Spec {
+	if o.n.Limit >= 0 && o.changing {
+		return topStates(o.in, true)
+	}
+	return rowState(o.in, o.n.Limit < 0)
+}
 
 // stateful is the operator that does the work.
 func (o *Sort) stateful() saver { return o.Operator.(saver) }
@@ -261,105 +302,3 @@ func (o *Sort) Restore(saved state.Saved, heads [][]byte) error {
 
 // rowBytes is about the size of a saved row.
 func rowBytes(s types.Schema) int { return 32 + 16*len(s.Fields) }
-
-// Freeze implements op.Stateful.
-func (o *Top) Freeze(d *state.Delta) error {
-	for _, r := range o.fresh {
-		if !r.gone {
-			o.log.put(d, r.number, r.b, 0)
-		}
-	}
-	o.fresh = o.fresh[:0]
-	o.log.freeze(d)
-	return nil
-}
-
-// Dirty implements op.Stateful.
-func (o *Top) Dirty() int { return o.log.dirty(len(o.rows)) * rowBytes(o.schema) }
-
-// Head implements op.Stateful: whether rows may be taken back (1 byte).
-func (o *Top) Head(dst []byte) ([]byte, error) {
-	if o.changelog {
-		return append(dst, 1), nil
-	}
-	return append(dst, 0), nil
-}
-
-// Restore implements op.Stateful. The rows that are to be shown were shown.
-func (o *Top) Restore(saved state.Saved, heads [][]byte) error {
-	rows, numbers, err := o.log.restore(saved, o.schema)
-	if err != nil {
-		return err
-	}
-	for i, n := range numbers {
-		b := vec.NewBatch(o.schema)
-		b.AppendRow(&vec.Batch{N: rows.N, Cols: rows.Cols}, i)
-		o.rows = append(o.rows, &topRow{b: b, number: n})
-	}
-	for _, h := range heads {
-		if len(h) != 1 {
-			return errSaved
-		}
-		o.changelog = o.changelog || h[0] != 0
-	}
-	slices.SortStableFunc(o.rows, func(x, y *topRow) int { return compareRows(o.keys, x.b.Cols, 0, y.b.Cols, 0) })
-	for _, r := range o.window() {
-		r.show = true
-		o.shown = append(o.shown, r)
-	}
-	o.count()
-	return nil
-}
-
-// States implements op.Stateful.
-func (o *Limit) States() []state.Spec { return rowState(o.in, false) }
-
-// Freeze implements op.Stateful.
-func (o *Limit) Freeze(d *state.Delta) error {
-	if o.top == nil {
-		return nil
-	}
-	return o.top.Freeze(d)
-}
-
-// Dirty implements op.Stateful.
-func (o *Limit) Dirty() int {
-	if o.top == nil {
-		return 0
-	}
-	return o.top.Dirty()
-}
-
-// Head implements op.Stateful: the rows seen (8 bytes, little endian), and whether the input is a
-// changelog, whose rows are kept (1 byte).
-func (o *Limit) Head(dst []byte) ([]byte, error) {
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(o.seen))
-	if o.top == nil {
-		return append(dst, 0), nil
-	}
-	return append(dst, 1), nil
-}
-
-// Restore implements op.Stateful.
-func (o *Limit) Restore(saved state.Saved, heads [][]byte) error {
-	kept := false
-	for _, h := range heads {
-		if len(h) != 9 {
-			return errSaved
-		}
-		o.seen = max(o.seen, int64(binary.LittleEndian.Uint64(h)))
-		kept = kept || h[8] != 0
-	}
-	if !kept {
-		return nil
-	}
-	if err := o.keep(); err != nil {
-		return err
-	}
-	return o.top.Restore(saved, [][]byte{{1}})
-}
-
-var (
-	_ op.Stateful = (*Sort)(nil)
-	_ op.Stateful = (*Limit)(nil)
-)

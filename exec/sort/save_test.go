@@ -2,6 +2,7 @@ package sort_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-stream/tidemark/exec/exectest"
@@ -33,13 +34,13 @@ func TestSave_Incremental(t *testing.T) {
 		{"the first two", 2, false, []exectest.Step{at(5, "a"), at(3, "b"), save, at(9, "c"), save, at(1, "d"), at(0, "e"),
 			save}, "[map[0:2] map[] map[0:2]]", "[map[] map[] map[0:2]]"},
 		{"the first two of a changelog", 2, false, []exectest.Step{at(5, "a"), del(5, "a"), save, at(9, "c"), at(1, "d"),
-			at(0, "e"), save, del(1, "d"), at(4, "f"), save}, "[map[] map[0:3] map[0:1]]", "[map[] map[] map[0:1]]"},
+			at(0, "e"), save, del(1, "d"), at(4, "f"), save}, "[map[] map[0:3 1:3] map[0:1 1:1]]", "[map[] map[] map[0:1 1:1]]"},
 		{"all at the end", -1, true, []exectest.Step{at(5, "a"), save, at(3, "b"), at(9, "c"), save, save},
 			"[map[0:1] map[0:2] map[]]", "[map[] map[] map[]]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cl := &exectest.Cluster{Make: func() (op.Operator, error) {
-				return sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: c.limit}, timed, timed)
+				return sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: c.limit}, timed, timed, strings.Contains(c.name, "changelog"))
 			}}
 			if _, err := exectest.Drive(cl, timed, c.script, exectest.Variant{Size: 1},
 				exectest.Options{BatchMode: c.batch}); err != nil {
@@ -57,14 +58,22 @@ func TestSave_Incremental(t *testing.T) {
 
 func FuzzRestore(f *testing.F) {
 	mk := func() (op.Operator, error) {
-		return sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, timed, timed)
+		return sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, timed, timed, false)
 	}
 	exectest.FuzzRestore(f, mk, timed, []exectest.Step{at(5, "a"), at(3, "a text of more than twelve bytes"), exectest.WM(1)},
 		exectest.Options{})
 }
 
+func FuzzRestoreTop(f *testing.F) {
+	mk := func() (op.Operator, error) {
+		return sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: 2}, timed, timed, true)
+	}
+	exectest.FuzzRestore(f, mk, timed, []exectest.Step{at(5, "a"), at(3, "a text of more than twelve bytes"),
+		exectest.Change(types.Delete, int64(5), "a"), at(4, "c")}, exectest.Options{})
+}
+
 func FuzzRestoreLimit(f *testing.F) {
-	mk := func() (op.Operator, error) { return sort.NewLimit(&plan.Limit{Limit: 3, Offset: 1}, timed), nil }
+	mk := func() (op.Operator, error) { return sort.NewLimit(&plan.Limit{Limit: 3, Offset: 1}, timed, true), nil }
 	exectest.FuzzRestore(f, mk, timed, []exectest.Step{at(5, "a"), exectest.Change(types.Delete, int64(5), "a"),
 		at(3, "b"), at(4, "c")}, exectest.Options{})
 }

@@ -13,14 +13,16 @@ import (
 // job.
 type Sort struct {
 	op.Operator
-	n   *plan.Sort
-	in  types.Schema
-	out types.Schema
+	n        *plan.Sort
+	in       types.Schema
+	out      types.Schema
+	changing bool
 }
 
-// New builds the operator of n over rows of schema in; out is the same columns.
-func New(n *plan.Sort, in, out types.Schema) (op.Operator, error) {
-	return &Sort{n: n, in: in, out: out}, nil
+// New builds the operator of n over rows of schema in; out is the same columns. changing says that rows
+// may be taken back.
+func New(n *plan.Sort, in, out types.Schema, changing bool) (op.Operator, error) {
+	return &Sort{n: n, in: in, out: out, changing: changing}, nil
 }
 
 // Open implements op.Operator.
@@ -29,7 +31,7 @@ func (o *Sort) Open(c *op.Context, out op.Output) error {
 	case c.BatchMode:
 		o.Operator = &All{n: o.n, schema: o.in, batch: vec.NewBatch(o.out)}
 	case o.n.Limit >= 0:
-		o.Operator = newTop(o.n.Keys, o.n.Offset, o.n.Limit, o.in)
+		o.Operator = newTop(o.n.Keys, o.n.Offset, o.n.Limit, o.in, o.changing)
 	default:
 		o.Operator = &Temporal{n: o.n, schema: o.in, rows: vec.NewBatch(o.in), batch: vec.NewBatch(o.out)}
 	}

@@ -43,7 +43,7 @@ func TestSpill_Random(t *testing.T) {
 			}
 		}
 		for _, v := range []exectest.Variant{{Size: 1}, {Size: 7}, {Size: 40}} {
-			mk := func() (op.Operator, error) { return sort.New(n, timed, timed) }
+			mk := func() (op.Operator, error) { return sort.New(n, timed, timed, false) }
 			o, _ := mk()
 			plain, err := exectest.Drive(o, timed, script, v, exectest.Options{BatchMode: batch})
 			if err != nil {
@@ -105,7 +105,7 @@ func TestSpill_Bounded(t *testing.T) {
 			}
 			b := state.NewBudget(budget)
 			spill := state.NewSpill(b, st, state.SpillOptions{Operator: 7, Hi: 128})
-			o, err := sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, timed, timed)
+			o, err := sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, timed, timed, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func BenchmarkAll(b *testing.B) {
 	const batches = 100
 	b.ReportAllocs()
 	for range b.N {
-		o, err := sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, s, s)
+		o, err := sort.New(&plan.Sort{Keys: []plan.SortKey{{Col: 0}}, Limit: -1}, s, s, false)
 		if err != nil {
 			b.Fatal(err)
 		}

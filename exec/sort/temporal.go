@@ -272,7 +272,7 @@ func (o *Temporal) Freeze(d *state.Delta) error {
 	}
 	o.log.freeze(d)
 	if o.spill != nil {
-		o.froze(o.log.next)
+		o.marks.froze(o.spill.Epoch(), o.log.next)
 	}
 	return nil
 }

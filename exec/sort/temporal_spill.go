@@ -18,45 +18,20 @@ type spilt struct {
 	cold     bool         // there are rows in the store only
 	coldMin  int64        // no such row is earlier
 	coldRows int          // about how many there are; not those that were there after a restart
-	marks    []mark
+	marks    marks
 	held     int64 // bytes that were told
 	stuck    bool
 	dead     []byte // keys read by merge: length (4 bytes), key
 }
 
-// mark says that rows with numbers below next were saved by the freeze of an epoch.
-type mark struct{ epoch, next uint64 }
-
 // manyDead is from how many rows on those that are emitted are deleted by ranges of time.
 const manyDead = 1 << 12
-
-// froze notes that all rows below next were saved.
-func (o *spilt) froze(next uint64) {
-	m := mark{o.spill.Epoch(), next}
-	if n := len(o.marks); n > 0 && o.marks[n-1].epoch == m.epoch {
-		o.marks = o.marks[:n-1]
-	}
-	o.marks = append(o.marks, m)
-}
 
 // tell says how many bytes are held.
 func (o *spilt) tell(c *op.Context, bytes int64) {
 	c.Budget.Add(bytes - o.held)
 	o.spill.Hold(o.held, bytes)
 	o.held = bytes
-}
-
-// clean is below which numbers the store has all rows.
-func (o *spilt) clean() uint64 {
-	n := 0
-	for n < len(o.marks) && o.spill.Has(o.marks[n].epoch) {
-		n++
-	}
-	if n == 0 {
-		return 0
-	}
-	o.marks = o.marks[n-1:] // the last one that is there stays
-	return o.marks[0].next
 }
 
 // Between implements state.Spiller: the rows that the store has are left to it. They come back once
@@ -68,7 +43,7 @@ func (o *Temporal) Between() {
 	if excess == 0 {
 		return
 	}
-	n, _ := slices.BinarySearch(o.numbers, o.clean())
+	n, _ := slices.BinarySearch(o.numbers, o.marks.clean(o.spill))
 	if n == 0 {
 		o.stuck = true
 		return

@@ -2,7 +2,10 @@ package sort
 
 import (
 	"bytes"
-	"slices"
+	"encoding/binary"
+	"math"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -12,79 +15,92 @@ import (
 )
 
 // Top keeps rows in order and shows those from offset up to offset+limit, as a changelog: after
-// each batch, -D for the rows that left, then +I for those that came in. While no row is ever
-// taken back it keeps only rows that may still show; after that all of them.
+// each batch, -D for the rows that left, then +I for those that came in. Of rows that nobody takes back
+// it keeps only those that may still show; of a changelog all of them.
+//
+// Where memory is short, rows of a changelog behind those that are shown are left to the store, in
+// which they lie in their order: top_spill.go. What is shown, and what OFFSET leaves out, stays.
 type Top struct {
 	keys          []plan.SortKey
 	offset, limit int64
 	schema        types.Schema
+	changing      bool // rows may be taken back, so all are kept
 	c             *op.Context
 	out           op.Output
-	rows          []*topRow // in order
-	shown         []*topRow
-	changelog     bool // rows may be taken back, so all are kept
+	rows          shelf // those in memory
+	index         shelf // of rows, by what they are made of: where changing
 	batch         *vec.Batch
-	enc           []byte
+	order, value  []byte // of the row that is looked at
 	log           log
-	fresh         []*topRow // rows that may not be saved yet
+	goneIndex     []byte // keys of saved entries of the index that are not there any more
+	window
+	topSpill
 }
 
-// topRow is a row and its columns, for comparison.
-type topRow struct {
-	b    *vec.Batch // of this one row
-	enc  []byte
-	in   bool // among the first rows now
-	show bool // told downstream
+// anyNumber is the limit where there is none.
+const anyNumber = 1 << 62
 
-	number uint64
-	gone   bool // not kept any more; noted only where rows are saved
-}
-
-func newTop(keys []plan.SortKey, offset, limit int64, s types.Schema) *Top {
-	return &Top{keys: keys, offset: offset, limit: limit, schema: s, batch: vec.NewBatch(s)}
+func newTop(keys []plan.SortKey, offset, limit int64, s types.Schema, changing bool) *Top {
+	o := &Top{keys: keys, offset: offset, limit: limit, schema: s, changing: changing, batch: vec.NewBatch(s)}
+	o.rows.single = len(keys) == 0
+	if len(keys) == 1 {
+		switch s.Fields[keys[0].Col].Type.Phys() {
+		case types.PBool, types.PI32, types.PI64, types.PF32, types.PF64:
+			o.rows.short = true
+		}
+	}
+	o.index.single = true
+	return o
 }
 
 // Open implements op.Operator.
 func (o *Top) Open(c *op.Context, out op.Output) error {
 	o.c, o.out = c, out
-	o.log.open(c, nil)
+	var keys []plan.SortKey
+	if o.changing {
+		keys = o.keys
+	}
+	o.log.open(c, keys)
+	if o.log.on && o.changing && c.Spill != nil {
+		o.spill, o.filter = c.Spill, state.NewFilter(c.Budget.NewMemory())
+		o.spill.Attach(o)
+	}
 	return nil
 }
 
-// note numbers a new row.
-func (o *Top) note(r *topRow) {
-	r.number = o.log.number()
-	if len(o.fresh) > 2*len(o.rows)+64 {
-		o.fresh = slices.DeleteFunc(o.fresh, func(r *topRow) bool { return r.gone })
+// room is how many rows may show, or come before those, at most.
+func (o *Top) room() int64 {
+	if o.limit >= anyNumber-o.offset {
+		return anyNumber
 	}
-	o.fresh = append(o.fresh, r)
-}
-
-// drop notes that a row is not kept any more.
-func (o *Top) drop(r *topRow) {
-	if o.log.on {
-		r.gone = true
-		o.log.remove(r.b.Cols, 0, r.number)
-	}
+	return o.offset + o.limit
 }
 
 // Process implements op.Operator.
 func (o *Top) Process(_ int, b *vec.Batch) error {
-	o.changelog = o.changelog || b.Kinds != nil
+	if err := o.prepare(b); err != nil {
+		return err
+	}
+	o.start = o.log.next
 	dropped, stale := 0, 0
-	stamp := int64(vec.MinTime)
-	b.Each(func(i int) {
-		stamp = b.Stamp(i)
-		if b.Kind(i).Retracts() {
+	rows := b.Selected()
+	for _, i := range rows {
+		i := int(i)
+		switch {
+		case b.Kinds != nil && b.Kinds[i].Retracts():
 			if !o.remove(b, i) {
 				stale++
 			}
-			return
-		}
-		if !o.insert(b, i) {
+		case o.behind(b, i):
 			dropped++
+		default:
+			dropped += o.insert(b, i)
 		}
-	})
+	}
+	stamp := int64(vec.MinTime)
+	if len(rows) > 0 {
+		stamp = b.Stamp(int(rows[len(rows)-1]))
+	}
 	if o.c.Counters != nil {
 		if dropped > 0 {
 			o.c.Counters.Drop(op.DropLimit, dropped)
@@ -99,115 +115,149 @@ func (o *Top) Process(_ int, b *vec.Batch) error {
 
 func (o *Top) count() {
 	if o.c.Counters != nil {
-		o.c.Counters.StateEntries.Store(int64(len(o.rows)))
+		o.c.Counters.StateEntries.Store(int64(o.rows.n + o.coldRows))
 	}
 }
 
-// place is where row i of b goes: after all rows that are not greater.
-func (o *Top) place(b *vec.Batch, i int) int {
-	lo, hi := 0, len(o.rows)
-	for lo < hi {
-		m := (lo + hi) / 2
-		if compareRows(o.keys, o.rows[m].b.Cols, 0, b.Cols, i) <= 0 {
-			lo = m + 1
-		} else {
-			hi = m
-		}
-	}
-	return lo
-}
-
-func (o *Top) insert(b *vec.Batch, i int) bool {
-	at := o.place(b, i)
-	room := o.offset + o.limit
-	if !o.changelog && int64(at) >= room {
+// behind reports whether row i of b comes behind as many rows as are kept, where that is seen at a glance.
+func (o *Top) behind(b *vec.Batch, i int) bool {
+	if o.changing || o.rows.n == 0 || int64(o.rows.n) < o.room() {
 		return false
 	}
-	r := &topRow{b: vec.NewBatch(o.schema)}
-	r.b.AppendRow(&vec.Batch{N: b.N, Cols: b.Cols}, i)
-	o.rows = slices.Insert(o.rows, at, r)
-	if o.log.on {
-		o.note(r)
-	}
-	if !o.changelog && int64(len(o.rows)) > room {
-		o.drop(o.rows[room])
-		o.rows = o.rows[:room]
-		if o.c.Counters != nil {
-			o.c.Counters.Drop(op.DropLimit, 1)
-		}
-	}
-	return true
+	head, ok := glance(o.keys[0], b.Cols[o.keys[0].Col], i)
+	l := o.rows.leaves[len(o.rows.leaves)-1]
+	return ok && head > l.recs[len(l.recs)-1].head
 }
 
-func (o *Top) encode(dst []byte, b *vec.Batch, i int) []byte {
-	for _, c := range b.Cols {
+// glance is headOf of the order of row i by the key k, where it is found easily.
+func glance(k plan.SortKey, v *vec.Vec, i int) (head uint64, ok bool) {
+	if v.Valid != nil && v.IsNull(i) {
+		return 0, false
+	}
+	switch v.Phys {
+	case types.PI32:
+		head = uint64(uint32(v.I32[i])^1<<31) << 32
+	case types.PI64:
+		head = uint64(v.I64[i]) ^ 1<<63
+	case types.PF64:
+		head = orderedFloat(v.F64[i])
+	default:
+		return 0, false
+	}
+	if k.Desc {
+		head = ^head
+		if v.Phys == types.PI32 {
+			head &^= math.MaxUint32
+		}
+	}
+	return head, true
+}
+
+// insert adds row i of b and returns how many rows that may not show any more were left out for it.
+func (o *Top) insert(b *vec.Batch, i int) (dropped int) {
+	o.order = appendOrder(o.order[:0], o.keys, b.Cols, i)
+	head := headOf(o.order)
+	full := !o.changing && int64(o.rows.n) >= o.room()
+	if full {
+		if o.rows.n == 0 {
+			return 1
+		}
+		if l, r := o.rows.at(o.rows.last()); o.rows.compare(l, r, head, o.order, o.log.next) < 0 {
+			return 1
+		}
+	}
+	o.value = appendRow(o.value[:0], b.Cols, i)
+	n := o.log.number()
+	o.rows.insert(head, o.order, n, o.value, o.log.on)
+	if o.changing {
+		o.index.insert(xxh3.Hash128(o.value).Hi, nil, n, nil, false)
+	}
+	o.cameIn(head, n)
+	if full {
+		o.takeOut(o.rows.last())
+		dropped = 1
+	}
+	return dropped
+}
+
+// appendRow appends what is saved of row i: see rowState.
+func appendRow(dst []byte, cols []*vec.Vec, i int) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, 1), uint32(types.Insert))
+	for _, c := range cols {
 		dst = state.AppendValue(dst, c, i)
 	}
 	return dst
 }
 
-// remove takes out the first row that equals row i of b; rows with its keys end at place.
+// remove takes out the first row that equals row i of b.
 func (o *Top) remove(b *vec.Batch, i int) bool {
-	o.enc = o.encode(o.enc[:0], b, i)
-	end := o.place(b, i)
-	found := -1
-	for k := end - 1; k >= 0 && compareRows(o.keys, o.rows[k].b.Cols, 0, b.Cols, i) == 0; k-- {
-		r := o.rows[k]
-		if r.enc == nil {
-			r.enc = o.encode(nil, r.b, 0)
+	if !o.changing {
+		return false // the plan says that there are none
+	}
+	o.order = appendOrder(o.order[:0], o.keys, b.Cols, i)
+	o.value = appendRow(o.value[:0], b.Cols, i)
+	sum, head := xxh3.Hash128(o.value), headOf(o.order)
+	number, in := uint64(math.MaxUint64), where{}
+	for at, _ := o.index.find(sum.Hi, nil, 0); !o.index.end(at); at = o.index.next(at) {
+		_, x := o.index.at(at)
+		if x.head != sum.Hi {
+			break
 		}
-		if bytes.Equal(r.enc, o.enc) {
-			found = k
+		at, ok := o.rows.find(head, o.order, x.number)
+		if !ok {
+			continue
+		}
+		if l, r := o.rows.at(at); bytes.Equal(l.value(r), o.value) {
+			number, in = x.number, at
+			break
 		}
 	}
-	if found < 0 {
+	switch n, ok := o.claim(sum, number); {
+	case ok:
+		o.takeCold(sum, head, n)
+	case number < math.MaxUint64:
+		o.takeOut(in)
+	default:
 		return false
 	}
-	o.drop(o.rows[found])
-	o.rows = slices.Delete(o.rows, found, found+1)
 	return true
 }
 
-// window is the rows that are to be shown.
-func (o *Top) window() []*topRow {
-	from := min(o.offset, int64(len(o.rows)))
-	to := min(o.offset+o.limit, int64(len(o.rows)))
-	return o.rows[from:to]
+// takeOut takes a row in memory out.
+func (o *Top) takeOut(at where) {
+	l, r := o.rows.at(at)
+	o.wentOut(r.head, l.order(r), r.number, l.value(r))
+	o.forget(l.order(r), r.number, l.value(r))
+	if o.changing {
+		o.unindex(l, r)
+	}
+	o.rows.remove(at)
 }
 
-// show emits the difference between the rows shown and those that are to be.
-func (o *Top) show(stamp int64) error {
-	now := o.window()
-	for _, r := range now {
-		r.in = true
+// unindex takes a row in memory out of the index.
+func (o *Top) unindex(l *leaf, r *rec) {
+	at, ok := o.index.find(xxh3.Hash128(l.value(r)).Hi, nil, r.number)
+	if !ok {
+		panic("BUG: a row is not in the index")
 	}
-	out := o.batch
-	out.Reset(0)
-	add := func(r *topRow, k types.RowKind) {
-		out.AppendRow(r.b, 0)
-		out.Kinds = append(out.Kinds[:out.N-1], k)
+	o.index.remove(at)
+}
+
+// forget notes that a row is not kept any more.
+func (o *Top) forget(order []byte, number uint64, value []byte) {
+	if !o.log.on || number >= o.log.frozen {
+		return
 	}
-	for _, r := range o.shown {
-		if !r.in {
-			r.show = false
-			add(r, types.Delete)
-		}
+	at := len(o.log.gone)
+	o.log.gone = o.saveKey(append(o.log.gone, 0, 0, 0, 0), order, number)
+	binary.LittleEndian.PutUint32(o.log.gone[at:], uint32(len(o.log.gone)-at-4))
+	o.log.n++
+	if o.changing {
+		o.goneIndex = appendIndexKey(o.goneIndex, xxh3.Hash128(value), number)
 	}
-	for _, r := range now {
-		if !r.show {
-			r.show = true
-			add(r, types.Insert)
-		}
-		r.in = false
+	if o.spill != nil {
+		o.bury(number)
 	}
-	o.shown = append(o.shown[:0], now...)
-	if out.N == 0 {
-		return nil
-	}
-	for range out.N {
-		out.Stamps = append(out.Stamps, stamp)
-	}
-	return o.out.Emit(out)
 }
 
 // Watermark implements op.Operator.
@@ -217,73 +267,11 @@ func (o *Top) Watermark(wm int64) error { return o.out.Watermark(wm) }
 func (o *Top) Finish() error { return nil }
 
 // Close implements op.Operator.
-func (o *Top) Close() error { return nil }
-
-// Limit passes on the first rows in the order they come. Of a changelog it keeps all rows, as Top
-// without keys does.
-type Limit struct {
-	n    *plan.Limit
-	in   types.Schema
-	c    *op.Context
-	out  op.Output
-	seen int64
-	b    vec.Batch
-	top  *Top
+func (o *Top) Close() error {
+	if o.spill != nil {
+		o.tell(0)
+		o.filter.Reset()
+		o.spill.Detach(o)
+	}
+	return nil
 }
-
-// NewLimit builds the operator of n over rows of schema in.
-func NewLimit(n *plan.Limit, in types.Schema) op.Operator { return &Limit{n: n, in: in} }
-
-// Open implements op.Operator.
-func (o *Limit) Open(c *op.Context, out op.Output) error { o.c, o.out = c, out; return nil }
-
-// Process implements op.Operator.
-func (o *Limit) Process(in int, b *vec.Batch) error {
-	if o.top == nil && o.seen == 0 && b.Kinds != nil && !o.c.BatchMode {
-		if err := o.keep(); err != nil {
-			return err
-		}
-	}
-	if o.top != nil {
-		return o.top.Process(in, b)
-	}
-	rows := b.Selected()
-	n := int64(len(rows))
-	from := min(max(o.n.Offset-o.seen, 0), n)
-	to := n
-	if o.n.Limit >= 0 {
-		to = max(min(o.n.Offset+o.n.Limit-o.seen, n), from)
-	}
-	o.seen += n
-	if dropped := n - (to - from); dropped > 0 && o.c.Counters != nil {
-		o.c.Counters.Drop(op.DropLimit, int(dropped))
-	}
-	if from == to {
-		return nil
-	}
-	o.b = *b
-	o.b.Sel = rows[from:to]
-	return o.out.Emit(&o.b)
-}
-
-// keep begins to keep all rows.
-func (o *Limit) keep() error {
-	o.top = newTop(nil, o.n.Offset, o.limit(), o.in)
-	return o.top.Open(o.c, o.out)
-}
-
-func (o *Limit) limit() int64 {
-	if o.n.Limit < 0 {
-		return 1 << 62
-	}
-	return o.n.Limit
-}
-
-// Watermark implements op.Operator.
-func (o *Limit) Watermark(wm int64) error { return o.out.Watermark(wm) }
-
-// Finish implements op.Operator.
-func (o *Limit) Finish() error { return nil }
-
-// Close implements op.Operator.
-func (o *Limit) Close() error { return nil }

@@ -215,7 +215,7 @@ func (s *sink) open(ctx context.Context, se *session) (*table, error) {
 		return nil, err
 	}
 	if s.cfg.Table.Results != nil {
-		if err := lintResults(ctx, s.cfg.Table, s.cfg.Options); err != nil {
+		if err := s.results(func(st *store) error { return st.MayWrite(ctx) }); err != nil {
 			return nil, err
 		}
 	}

@@ -299,7 +299,7 @@ func TestClusterLint(t *testing.T) {
 	if got, err := st.Lint(t.Context()); err != nil || len(got) != 1 || !strings.Contains(got[0], "sums") {
 		t.Errorf("found %q, %v", got, err)
 	}
-	if err := lintResults(t.Context(), cfg.Table, cfg.Options); err == nil {
+	if err := st.MayWrite(t.Context()); err == nil {
 		t.Error("a materialized view that adds up versions was taken")
 	}
 	r.at(4).exec("DROP TABLE DB.sums")
@@ -313,13 +313,18 @@ func TestClusterLint(t *testing.T) {
 	}
 	// On a cluster of several shards each would have a table of its own.
 	no := r.sharded("four", r.base, map[string]string{"sink.create.sharded": "false", "table-name": "other"})
-	if err := ensureResults(t.Context(), no.Table, no.Options); err == nil || !strings.Contains(err.Error(), "'sink.create.sharded' = 'true'") {
+	if err := r.ensure(no); err == nil || !strings.Contains(err.Error(), "'sink.create.sharded' = 'true'") {
 		t.Errorf("a table was made on each shard: %v", err)
 	}
 	no = r.sharded("five", r.base, map[string]string{"table-name": "other"})
-	if err := ensureResults(t.Context(), no.Table, no.Options); err == nil || !strings.Contains(err.Error(), "no cluster 'five'") {
+	if err := r.ensure(no); err == nil || !strings.Contains(err.Error(), "no cluster 'five'") {
 		t.Errorf("a cluster that does not exist was taken: %v", err)
 	}
+}
+
+// ensure makes the tables of a sink.
+func (r *rig) ensure(cfg connector.SinkConfig) error {
+	return (&sink{cfg: cfg}).results(func(st *store) error { return st.Ensure(r.t.Context()) })
 }
 
 // TestClusterPlain writes tables that hold no results over two shards, in each way to write changes, each epoch

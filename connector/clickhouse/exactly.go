@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -168,14 +169,13 @@ func (c *committer) tell(ctx context.Context, t *table, p *connector.Progress) e
 	if c.s.cfg.Table.Results == nil {
 		return nil
 	}
-	sql, err := progressInsert(t.database, t.name, p)
+	doc, err := json.Marshal(p)
 	if err != nil {
 		return connector.AsFatal(err)
 	}
-	err = c.insist(ctx, func() error {
-		_, err := c.insert.query(ctx, sql)
-		return hinted(err)
-	})
+	row := progressRow(p, doc)
+	into := row.into(quote(t.database) + "." + quote(t.name+"_progress"))
+	err = c.insist(ctx, func() error { return hinted(c.insert.insert(ctx, into, c.s.c.inserting(t.settings), row.block())) })
 	if err != nil {
 		return fmt.Errorf("note progress: %w", err)
 	}

@@ -113,12 +113,7 @@ func (in *inserter) try(ctx context.Context, b []byte, token string) error {
 	if err != nil {
 		return err
 	}
-	settings := []setting{{"insert_deduplication_token", token}}
-	for _, w := range wanted {
-		if _, given := in.c.settings[w.name]; !given && t.settings[w.name] {
-			settings = append(settings, w)
-		}
-	}
+	settings := append(in.c.inserting(t.settings), setting{"insert_deduplication_token", token})
 	in.stay = !t.memory.shared && in.s.guarantee() == connector.ExactlyOnce
 	return in.session.insert(ctx, t.insertInto(blk), settings, b)
 }

@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/connector/results/sqlstore"
 	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -63,7 +63,7 @@ func newStore(t *connector.Table, o option.Values) (*store, error) {
 		return nil, err
 	}
 	s := &store{d: d, c: c, create: o.Bool("sink.create")}
-	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest}
+	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest, Find: s.find, There: s.there, Add: s.add}
 	return s, nil
 }
 
@@ -149,7 +149,44 @@ func (s *store) Ensure(ctx context.Context) error {
 	s.mu.Lock()
 	s.made = true
 	s.mu.Unlock()
+	if err := s.Match(ctx); err != nil {
+		return err
+	}
 	return s.with(ctx, func(se *session) error { return se.make(ctx, s.d.place, s.d.statements()) })
+}
+
+// there are the columns of the table, and those of its order that tell revisions apart.
+func (s *store) there(ctx context.Context) (columns, apart []string, err error) {
+	rows, err := s.ask(ctx, "SELECT name FROM system.columns WHERE database = "+literal(s.d.database)+" AND table = "+literal(s.d.table)+" ORDER BY position")
+	if err != nil || len(rows) == 0 {
+		return nil, nil, err
+	}
+	for _, r := range rows {
+		columns = append(columns, r[0])
+	}
+	rows, err = s.ask(ctx, "SELECT sorting_key FROM "+s.system("tables", false)+" WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.holder())+" LIMIT 1")
+	if err != nil || len(rows) == 0 || rows[0][0] == "" { // such as a Distributed table over one that is not ours
+		return columns, nil, err
+	}
+	t := &table{}
+	t.holds("", "", rows[0][0])
+	return columns, slices.DeleteFunc(t.sorting, func(c string) bool { return c == hashColumn }), nil
+}
+
+// add says how columns are added.
+func (s *store) add(missing []types.Field) string {
+	var cols []string
+	for _, f := range missing {
+		if typ, err := columnType(f.Type.AsNullable()); err == nil {
+			cols = append(cols, "ADD COLUMN "+quote(f.Name)+" "+typ)
+		}
+	}
+	change := s.d.on() + " " + strings.Join(cols, ", ")
+	text := "add it with ALTER TABLE " + s.d.rows() + change
+	if s.d.sharded {
+		text += " and ALTER TABLE " + s.d.name("") + change
+	}
+	return text + ", then DROP VIEW " + s.d.name("_latest") + s.d.on() + " and " + s.d.name("_totals") + ", which are made anew"
 }
 
 // newest are the documents of the pointer's versions.
@@ -199,20 +236,7 @@ func (s *store) Point(ctx context.Context, p results.Pointer) error {
 	b.text("nonce", nonce)
 	b.int("at_ms", p.At)
 	b.text("document", string(doc))
-	settings := []setting{{"insert_deduplication_token", "tidemark/pointer/" + strconv.FormatInt(p.Version, 10)}}
-	known, err := s.known(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range wanted {
-		if _, given := s.c.settings[w.name]; !given && known[w.name] {
-			settings = append(settings, w)
-		}
-	}
-	err = s.with(ctx, func(se *session) error {
-		return se.insert(ctx, "INSERT INTO "+s.d.name("_pointer")+" ("+strings.Join(b.names, ", ")+")", settings, b.block())
-	})
-	if err != nil {
+	if err := s.put(ctx, s.d.name("_pointer"), b, "tidemark/pointer/"+num(p.Version)); err != nil {
 		return err
 	}
 	first, err := s.firstOf(ctx, p.Version)
@@ -268,47 +292,6 @@ func (s *store) known(ctx context.Context) (map[string]bool, error) {
 	return known, nil
 }
 
-// oneRow builds a block of one row.
-type oneRow struct {
-	names []string
-	cols  []byte
-}
-
-func (b *oneRow) head(name, typ string) {
-	b.names = append(b.names, quote(name))
-	b.cols = appendString(appendString(b.cols, name), typ)
-}
-
-func (b *oneRow) int(name string, v int64) {
-	b.head(name, "Int64")
-	b.cols = le.AppendUint64(b.cols, uint64(v))
-}
-
-func (b *oneRow) text(name, v string) {
-	b.head(name, "String")
-	b.cols = appendString(b.cols, v)
-}
-
-func (b *oneRow) ints(name string, vs []int64) {
-	b.head(name, "Array(Int64)")
-	b.cols = le.AppendUint64(b.cols, uint64(len(vs)))
-	for _, v := range vs {
-		b.cols = le.AppendUint64(b.cols, uint64(v))
-	}
-}
-
-func (b *oneRow) texts(name string, vs []string) {
-	b.head(name, "Array(String)")
-	b.cols = le.AppendUint64(b.cols, uint64(len(vs)))
-	for _, v := range vs {
-		b.cols = appendString(b.cols, v)
-	}
-}
-
-func (b *oneRow) block() []byte {
-	return append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(b.names))), 1), b.cols...)
-}
-
 // Conflicts implements results.Store.
 func (s *store) Conflicts(ctx context.Context) (int64, error) {
 	return s.Count(ctx, s.d.name("_conflicts"))
@@ -316,32 +299,18 @@ func (s *store) Conflicts(ctx context.Context) (int64, error) {
 
 // Note implements results.Store.
 func (s *store) Note(ctx context.Context, r results.Record) error {
-	return s.exec(ctx, fmt.Sprintf("INSERT INTO %s (kind, name, at_ms, seq, document) SELECT %s, %s, %d, %d, %s",
-		s.d.name("_record"), literal(r.Kind), literal(r.Name), r.At, uint64(time.Now().UnixNano()), literal(string(r.Document))))
+	b := &oneRow{}
+	b.text("kind", r.Kind)
+	b.text("name", r.Name)
+	b.int("at_ms", r.At)
+	b.uint("seq", uint64(time.Now().UnixNano()))
+	b.text("document", string(r.Document))
+	return s.put(ctx, s.d.name("_record"), b, "")
 }
 
 // Records implements results.Store.
 func (s *store) Records(ctx context.Context, kind string) ([]results.Record, error) {
 	return s.RecordsOf(ctx, s.d.name("_record")+" FINAL", kind)
-}
-
-// progressInsert is the statement that notes the progress of a table; it may run again.
-func progressInsert(database, table string, p *connector.Progress) (string, error) {
-	doc, err := json.Marshal(p)
-	if err != nil {
-		return "", err
-	}
-	time := func(ms int64) string {
-		if ms == vec.MinTime || ms == vec.MaxTime {
-			return "NULL"
-		}
-		return fmt.Sprintf("fromUnixTimestamp64Milli(%d, 'UTC')", min(max(ms, -2208988800000), 10413791999000)) // what the type holds
-	}
-	vals := []string{literal(p.Generation), literal(p.Job), literal(p.Lineage), num(p.Checkpoint), num(p.At), time(p.Watermark), strconv.FormatBool(p.Watermark == vec.MaxTime), time(p.MaxTime),
-		num(int64(p.SplitsPassed)), num(int64(p.SplitsDone)), num(int64(p.SplitsIdle)), num(int64(p.Splits)), num(p.Expected), num(p.Seen),
-		num(p.Late), num(p.Rejected), num(p.Duplicates), num(p.Stale), num(p.Conflicts), num(p.Expired), num(int64(len(p.Missed))), num(p.Rows), literal(string(doc))}
-	return "INSERT INTO " + quote(database) + "." + quote(table+"_progress") + ` (generation, job, lineage, checkpoint, at_ms, watermark, ended, max_time, splits_passed, splits_done, splits_idle, splits, expected, seen,
- late, rejected, duplicates, stale, conflicts, expired, missed_windows, rows_written, document) SELECT ` + strings.Join(vals, ", "), nil
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }
@@ -374,7 +343,14 @@ func (s *store) Drop(ctx context.Context, generation string) error {
 			return err
 		}
 	}
-	return s.exec(ctx, "ALTER TABLE "+s.d.name("_progress")+" DELETE WHERE generation = "+literal(generation)+" SETTINGS mutations_sync = 2")
+	if err := s.exec(ctx, "ALTER TABLE "+s.d.name("_progress")+" DELETE WHERE generation = "+literal(generation)+" SETTINGS mutations_sync = 2"); err != nil {
+		return err
+	}
+	// There are no transactions: who promoted it in the meantime is told.
+	if p, err = s.Pointer(ctx); err == nil && slices.Contains(p.Generations(), generation) {
+		err = fmt.Errorf("generation %s was promoted while it was dropped, and has no rows now; take that back with `tidemark promote --back`", generation)
+	}
+	return err
 }
 
 // alter changes the table that holds the rows, on all shards.
@@ -476,31 +452,7 @@ func (s *store) Close() error {
 	return nil
 }
 
-// ensureResults makes a table of results and its companions where they are missing.
-func ensureResults(ctx context.Context, t *connector.Table, o option.Values) error {
-	s, err := newStore(t, o)
-	if err != nil {
-		return connector.AsFatal(err)
-	}
-	defer s.Close()
-	return s.Ensure(ctx)
-}
-
-// lintResults refuses to write a table of results over which something adds up versions with each insert.
-func lintResults(ctx context.Context, t *connector.Table, o option.Values) error {
-	s, err := newStore(t, o)
-	if err != nil {
-		return connector.AsFatal(err)
-	}
-	defer s.Close()
-	found, err := s.lint(ctx)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		if f.materialized {
-			return connector.Fatalf("%s", f.what)
-		}
-	}
-	return nil
+// results calls f with the store of the sink's table of results.
+func (s *sink) results(f func(*store) error) error {
+	return sqlstore.Using(func() (*store, error) { return newStore(s.cfg.Table, s.cfg.Options) }, f)
 }

@@ -418,7 +418,7 @@ func (s *sink) create(ctx context.Context, se *session) error {
 		return nil
 	}
 	if s.cfg.Table.Results != nil {
-		return ensureResults(ctx, s.cfg.Table, s.cfg.Options)
+		return s.results(func(st *store) error { return st.Ensure(ctx) })
 	}
 	statements, err := plainTable(s.cfg.Table, s.c, s.cfg.Options)
 	if err != nil {

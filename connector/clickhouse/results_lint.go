@@ -8,13 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-)
 
-// finding is a view that adds up versions.
-type finding struct {
-	what         string
-	materialized bool // its rows stay wrong
-}
+	"github.com/tidemark-stream/tidemark/connector/results/sqlstore"
+)
 
 // adding are functions that give another answer where a cell is there in several revisions.
 var adding = regexp.MustCompile(`(?i)\b(sum|count|avg|uniq|quantile|median|stddev|var|corr|groupArray|topK|any|min|max)\w*\s*\(`)
@@ -22,21 +18,18 @@ var adding = regexp.MustCompile(`(?i)\b(sum|count|avg|uniq|quantile|median|stdde
 // newest are ways to take the newest revision of each key.
 var newest = regexp.MustCompile(`(?i)\b(argMax\w*\s*\(|LIMIT\s+1\s+BY\b|row_number\s*\(|rank\s*\()`)
 
-// Lint implements results.Store.
-func (s *store) Lint(ctx context.Context) ([]string, error) {
-	found, err := s.lint(ctx)
-	var out []string
-	for _, f := range found {
-		out = append(out, f.what)
-	}
-	return out, err
-}
+// targetOf finds the table that a materialized view writes to.
+var targetOf = regexp.MustCompile("(?i)^CREATE MATERIALIZED VIEW .*?\\bTO (`(?:[^`\\\\]|\\\\.)+`|\\w+)\\.(`(?:[^`\\\\]|\\\\.)+`|\\w+)")
 
-// lint looks at the views and projections that read the history.
-func (s *store) lint(ctx context.Context) ([]finding, error) {
-	var out []finding
+// find looks at the views that read the history.
+func (s *store) find(ctx context.Context) ([]sqlstore.Finding, error) {
+	var out []sqlstore.Finding
 	rows, err := s.ask(ctx, "SELECT DISTINCT database, name, engine, as_select, create_table_query FROM "+s.system("tables", true)+" WHERE engine IN ('MaterializedView', 'View', 'LiveView', 'WindowView') AND position(as_select, "+
 		literal(s.d.table)+") > 0 ORDER BY database, name")
+	if err != nil {
+		return nil, err
+	}
+	sums, err := s.summing(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +38,9 @@ func (s *store) lint(ctx context.Context) ([]finding, error) {
 		if r[0] == s.d.database && (r[1] == s.d.table+"_latest" || r[1] == s.d.table+"_conflicts" || r[1] == s.d.table+"_totals") || !s.reads(r[3], r[0]) {
 			continue
 		}
-		sums := strings.Contains(r[4], "SummingMergeTree") || strings.Contains(r[4], "AggregatingMergeTree")
-		if !sums && (!adding.MatchString(r[3]) || newest.MatchString(r[3]) && !materialized) {
+		into := targetOf.FindStringSubmatch(r[4])
+		adds := strings.Contains(r[4], "SummingMergeTree") || strings.Contains(r[4], "AggregatingMergeTree") || into != nil && sums[unquote(into[1])+"."+unquote(into[2])]
+		if !adds && (!adding.MatchString(r[3]) || newest.MatchString(r[3]) && !materialized) {
 			continue
 		}
 		kind, remedy := "view", "read "+s.d.table+"_latest in it"
@@ -56,7 +50,7 @@ func (s *store) lint(ctx context.Context) ([]finding, error) {
 				continue // it is made anew each time, from the newest revisions
 			}
 		}
-		out = append(out, finding{fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; %s", kind, name, s.d.table, remedy), materialized})
+		out = append(out, sqlstore.Finding{What: fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; %s", kind, name, s.d.table, remedy), Kept: materialized})
 	}
 	rows, err = s.ask(ctx, "SELECT DISTINCT engine_full FROM "+s.system("tables", true)+" WHERE database = "+literal(s.d.database)+" AND name = "+literal(s.d.holder()))
 	if err != nil {
@@ -64,10 +58,26 @@ func (s *store) lint(ctx context.Context) ([]finding, error) {
 	}
 	for _, r := range rows {
 		if strings.Contains(r[0], "SummingMergeTree") || strings.Contains(r[0], "AggregatingMergeTree") || strings.Contains(r[0], "ReplacingMergeTree(") && len((&table{keptFull: r[0]}).engineArgs()) > 0 {
-			out = append(out, finding{fmt.Sprintf("table %s.%s is %s, whose merges change or remove revisions; make it ReplacingMergeTree without parameters, as `tidemark ddl clickhouse` prints it", s.d.database, s.d.holder(), firstWord(r[0])), true})
+			out = append(out, sqlstore.Finding{What: fmt.Sprintf("table %s.%s is %s, whose merges change or remove revisions; make it ReplacingMergeTree without parameters, as `tidemark ddl clickhouse` prints it", s.d.database, s.d.holder(), firstWord(r[0])), Kept: true})
 		}
 	}
 	return out, nil
+}
+
+// summing are the tables whose engine adds rows up, as database.table.
+func (s *store) summing(ctx context.Context) (map[string]bool, error) {
+	rows, err := s.ask(ctx, "SELECT DISTINCT database, name FROM "+s.system("tables", true)+" WHERE engine LIKE '%SummingMergeTree' OR engine LIKE '%AggregatingMergeTree'")
+	out := map[string]bool{}
+	for _, r := range rows {
+		out[r[0]+"."+r[1]] = true
+	}
+	return out, err
+}
+
+// unquote is the name that an identifier of SQL is.
+func unquote(ident string) string {
+	p := typeParser{s: ident}
+	return p.word()
 }
 
 func firstWord(s string) string {

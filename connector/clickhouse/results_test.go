@@ -84,7 +84,7 @@ func TestResultsLint(t *testing.T) {
 	st, err := newStore(cfg.Table, cfg.Options)
 	must(t, err)
 	defer st.Close()
-	must(t, st.Ensure(t.Context()), lintResults(t.Context(), cfg.Table, cfg.Options))
+	must(t, st.Ensure(t.Context()), st.MayWrite(t.Context()))
 	r.exec("CREATE MATERIALIZED VIEW DB.copies ENGINE = MergeTree ORDER BY origin AS SELECT origin, flights FROM DB.board",
 		"CREATE VIEW DB.good AS SELECT origin, sum(flights) AS n FROM DB.board_latest GROUP BY origin",
 		"CREATE VIEW DB.other AS SELECT count() AS n FROM DB.board_pointer")
@@ -95,13 +95,82 @@ func TestResultsLint(t *testing.T) {
 	if got, err := st.Lint(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("found %q, %v", got, err)
 	}
-	must(t, lintResults(t.Context(), cfg.Table, cfg.Options))
+	must(t, st.MayWrite(t.Context()))
 	r.exec("CREATE MATERIALIZED VIEW DB.sums ENGINE = SummingMergeTree ORDER BY origin AS SELECT origin, sum(flights) AS n FROM DB.board GROUP BY origin")
 	if got, err := st.Lint(t.Context()); err != nil || len(got) != 2 {
 		t.Errorf("found %q, %v", got, err)
 	}
-	if err := lintResults(t.Context(), cfg.Table, cfg.Options); err == nil {
+	if err := st.MayWrite(t.Context()); err == nil {
 		t.Error("a materialized view that adds up versions was taken")
+	}
+	r.exec("DROP TABLE DB.sums", "CREATE TABLE DB.`the target` (origin String, n Int64) ENGINE = SummingMergeTree ORDER BY origin",
+		"CREATE MATERIALIZED VIEW DB.feeds TO DB.`the target` AS SELECT origin, flights AS n FROM DB.board")
+	if err := st.MayWrite(t.Context()); err == nil || !strings.Contains(err.Error(), "feeds") {
+		t.Errorf("a materialized view that feeds a table which adds up was taken: %v", err)
+	}
+}
+
+// TestResultsOther opens tables that were made for another definition.
+func TestResultsOther(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		r := live(t)
+		cfg := r.resultTable(native)
+		st, err := newStore(cfg.Table, cfg.Options)
+		must(t, err)
+		defer st.Close()
+		must(t, st.MayWrite(t.Context()), st.Ensure(t.Context()), st.Ensure(t.Context()), st.MayWrite(t.Context()))
+		wider := r.resultTable(native)
+		wider.Table.Columns = append(wider.Table.Columns, types.Field{Name: "extra", Type: types.BigIntType})
+		other, err := newStore(wider.Table, wider.Options)
+		must(t, err)
+		defer other.Close()
+		err = other.Ensure(t.Context())
+		_, how, ok := strings.Cut(fmt.Sprint(err), "add it with ")
+		if how, _, _ = strings.Cut(how, ", then"); !ok || !strings.Contains(err.Error(), "column 'extra' does not exist") {
+			t.Fatalf("a column that is missing: %v", err)
+		}
+		r.exec(how, "DROP VIEW DB.board_latest", "DROP VIEW DB.board_totals")
+		must(t, other.Ensure(t.Context()))
+		r.expect("the view has it", "SELECT count() FROM system.columns WHERE table = 'board_latest' AND name = 'extra' AND database = '"+r.database+"'", "1")
+		finer := r.resultTable(native)
+		finer.Table.Results.Key = append(finer.Table.Results.Key, "note")
+		if other, err = newStore(finer.Table, finer.Options); err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		if err := other.MayWrite(t.Context()); err == nil || !strings.Contains(err.Error(), "PRIMARY KEY is another one") {
+			t.Errorf("another key: %v", err)
+		}
+	}
+}
+
+// TestResultsLong keeps records and progress that are longer than the text of a statement may be.
+func TestResultsLong(t *testing.T) {
+	for _, native := range []bool{false, true} {
+		r := live(t)
+		cfg := r.resultTable(native)
+		st, err := newStore(cfg.Table, cfg.Options)
+		must(t, err)
+		defer st.Close()
+		must(t, st.Ensure(t.Context()))
+		doc := []byte(`{"x":"` + strings.Repeat(`it's \\ `, 100_000) + `"}`)
+		must(t, st.Note(t.Context(), results.Record{Kind: "reconcile", Name: "g2", At: 7, Document: doc}))
+		got, err := st.Records(t.Context(), "")
+		must(t, err)
+		if len(got) != 1 || string(got[0].Document) != string(doc) || got[0].Name != "g2" || got[0].At != 7 {
+			t.Errorf("%d records came back", len(got))
+		}
+		p := &connector.Progress{Lineage: "l", Checkpoint: 1, Generation: "live", Watermark: vec.MaxTime, MaxTime: vec.MinTime, At: 8, Late: 3}
+		for i := range int64(20_000) {
+			p.Missed = append(p.Missed, connector.MissedWindow{Start: i, End: i + 1, Rows: i})
+		}
+		r.commitResults(cfg)(t, nil, p)
+		back, err := st.Progress(t.Context(), "live", 1)
+		must(t, err)
+		if len(back) != 1 || len(back[0].Missed) != 20_000 || back[0].Late != 3 {
+			t.Errorf("%d rows of progress came back", len(back))
+		}
+		r.expect("its columns", "SELECT watermark, ended, max_time, missed_windows, late FROM DB.board_progress", "\\N\ttrue\t\\N\t20000\t3")
 	}
 }
 

@@ -278,27 +278,10 @@ func (t *colType) compares() bool {
 
 // sql is the SELECT of a split from a row on.
 func (s *source) sql(sel *selection, partition string, from int64) string {
-	var where []string
-	if f := s.cfg.Options.Get("scan.filter"); f != "" {
-		where = append(where, "("+f+")")
-	}
 	if partition != "" {
-		where = append(where, "_partition_id = "+literal(partition))
+		partition = "_partition_id = " + literal(partition)
 	}
-	text := sel.text
-	if len(where) > 0 {
-		text += " WHERE " + strings.Join(where, " AND ")
-	}
-	if sel.order != "" {
-		text += " ORDER BY " + sel.order
-	}
-	if s.cfg.Limit >= 0 {
-		text += fmt.Sprintf(" LIMIT %d", max(0, s.cfg.Limit-from))
-	}
-	if from > 0 {
-		text += fmt.Sprintf(" OFFSET %d", from)
-	}
-	return text
+	return connector.SelectFrom(sel.text, &s.cfg, partition, sel.order, from)
 }
 
 func (s *source) open(ctx context.Context, sp connector.Split) (connector.SplitReader, error) {
@@ -310,15 +293,10 @@ func (s *source) open(ctx context.Context, sp connector.Split) (connector.SplitR
 	if err != nil {
 		return nil, err
 	}
-	r := &splitReader{s: s, sel: sel, session: session{c: s.c, stay: !t.shared()}, patience: s.patience(), at: sp.Position.Offset,
-		origin: &vec.Origin{Source: s.cfg.Table.Name, Split: sp.ID, Unit: "row"}}
+	r := &splitReader{s: s, sel: sel, session: session{c: s.c, stay: !t.shared()}, patience: s.patience(), Selected: connector.NewSelected(sp, &s.cfg, "ClickHouse", sel.order != "")}
 	r.partition, _ = strings.CutPrefix(sp.ID, t.database+"."+t.name+"/")
 	if r.partition == sp.ID {
 		r.partition = ""
-	}
-	if r.at > 0 && sel.order == "" {
-		s.cfg.Warning("table '%s' of ClickHouse has no order and is read from its beginning again, the %d rows that were read too; 'scan.order-by' gives it one", s.cfg.Options.Get("table-name"), r.at)
-		r.at = 0
 	}
 	return r, nil
 }
@@ -329,15 +307,13 @@ type splitReader struct {
 	sel       *selection
 	partition string // "" for all
 	session
+	connector.Selected
 	patience *patience
-	origin   *vec.Origin
 
-	at     int64 // number of the next row
 	blocks blocks
 	ctx    context.Context // of blocks
 	cancel context.CancelFunc
 	lo, hi int // rows of the block at hand that are left
-	ended  bool
 	closed bool
 }
 
@@ -358,27 +334,24 @@ func (r *splitReader) ReadBatch(ctx context.Context, b *vec.Batch, maxRows int) 
 		v.Resize(n)
 		if err := g.fill(v, r.lo, r.lo+n); err != nil {
 			f := r.s.cfg.Table.Columns[r.s.cfg.Columns[k]]
-			return connector.Fatalf("column '%s' of rows %d to %d: %w; declare it here with a type for all of its values, or leave such rows out ('scan.filter')", f.Name, r.at, r.at+int64(n)-1, err)
+			return connector.Fatalf("column '%s' of rows %d to %d: %w; declare it here with a type for all of its values, or leave such rows out ('scan.filter')", f.Name, r.At, r.At+int64(n)-1, err)
 		}
 	}
-	b.N, b.Origin, b.Pos = n, r.origin, b.Pos[:0]
-	for i := range n {
-		b.Pos = append(b.Pos, r.at+int64(i))
-	}
-	r.lo, r.at = r.lo+n, r.at+int64(n)
+	r.lo += n
+	r.Took(b, n)
 	return nil
 }
 
 // more reads the next block; a connection that broke is made again where there is an order.
 func (r *splitReader) more(ctx context.Context) error {
-	for !r.ended {
+	for !r.Ended {
 		err := r.try(ctx)
 		if err == nil {
 			r.patience.Worked()
 			return nil
 		}
 		if err == io.EOF {
-			r.ended = true
+			r.Ended = true
 			r.hangUp()
 			break
 		}
@@ -386,8 +359,8 @@ func (r *splitReader) more(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		err = fmt.Errorf("read table '%s' of ClickHouse after %d rows: %w", r.s.cfg.Options.Get("table-name"), r.at, err)
-		if r.at > 0 && r.sel.order == "" {
+		err = fmt.Errorf("read table '%s' of ClickHouse after %d rows: %w", r.s.cfg.Options.Get("table-name"), r.At, err)
+		if r.At > 0 && r.sel.order == "" {
 			return fmt.Errorf("%w; without an order ('scan.order-by') the rows that were read cannot be told from the others", err)
 		}
 		if err := r.patience.again(ctx, err); err != nil {
@@ -411,7 +384,7 @@ func (r *splitReader) try(ctx context.Context) (err error) {
 		}
 	}()
 	if r.blocks == nil {
-		if r.blocks, err = r.session.read(r.ctx, r.s.sql(r.sel, r.partition, r.at)); err != nil {
+		if r.blocks, err = r.session.read(r.ctx, r.s.sql(r.sel, r.partition, r.At)); err != nil {
 			return err
 		}
 	}
@@ -433,19 +406,6 @@ func (r *splitReader) hangUp() {
 	}
 	r.session.close()
 	r.blocks, r.cancel, r.lo, r.hi = nil, nil, 0, 0
-}
-
-// Position implements connector.SplitReader.
-func (r *splitReader) Position() connector.Position {
-	return connector.Position{Offset: r.at, Set: true}
-}
-
-// Lag implements connector.SplitReader: how many rows are left is not known.
-func (r *splitReader) Lag() int64 {
-	if r.ended {
-		return 0
-	}
-	return -1
 }
 
 // Close implements connector.SplitReader.

@@ -164,7 +164,7 @@ func (s *sink) describe(ctx context.Context, se *session) error {
 		return err
 	}
 	if s.cfg.Table.Results != nil {
-		if err := lintResults(ctx, s.cfg.Table, s.cfg.Options); err != nil {
+		if err := s.results(func(st *store) error { return st.MayWrite(ctx) }); err != nil {
 			return err
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/connector/results/sqlstore"
 	"github.com/tidemark-stream/tidemark/option"
+	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -74,7 +75,7 @@ func newStore(t *connector.Table, o option.Values) (*store, error) {
 	}
 	config.RuntimeParams["datestyle"], config.RuntimeParams["extra_float_digits"] = "ISO, YMD", "1" // how values come as text
 	s := &store{d: d, config: config, within: min(o.Duration("connection.max-retry-timeout"), resultsWithin), tries: int(o.Int("sink.max-retries")), create: o.Bool("sink.create")}
-	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest}
+	s.Store = sqlstore.Store{L: l, D: dialect{d}, Ask: s.ask, Newest: s.newest, Find: s.find, There: s.there, Add: s.add}
 	return s, nil
 }
 
@@ -161,6 +162,9 @@ func (s *store) Ensure(ctx context.Context) error {
 	s.mu.Lock()
 	s.made = true
 	s.mu.Unlock()
+	if err := s.Match(ctx); err != nil {
+		return err
+	}
 	missing, err := s.missing(ctx)
 	if err != nil || !missing {
 		return err
@@ -289,7 +293,7 @@ func (c *committer) tell(ctx context.Context, table *table, p *connector.Progres
 	return nil
 }
 
-// Drop implements results.Store, in one transaction.
+// Drop implements results.Store, in one transaction during which the pointer stays.
 func (s *store) Drop(ctx context.Context, generation string) error {
 	p, err := s.Pointer(ctx)
 	if err != nil {
@@ -299,11 +303,21 @@ func (s *store) Drop(ctx context.Context, generation string) error {
 	if g == "" || slices.Contains(p.Generations(), generation) {
 		return results.ErrShown
 	}
-	return s.with(ctx, func(se *session) error {
-		_, err := se.exec(ctx, "BEGIN; DELETE FROM "+s.d.name("")+" WHERE "+quote(g)+" = "+literal(generation)+
-			"; DELETE FROM "+s.d.name("_progress")+" WHERE generation = "+literal(generation)+"; COMMIT")
+	pointer := s.d.name("_pointer")
+	hidden := " AND NOT EXISTS (SELECT 1 FROM " + pointer + " WHERE version = (SELECT max(version) FROM " + pointer + ") AND (coalesce(nullif(base, ''), " + literal(results.Live) + ") = " +
+		literal(generation) + " OR " + literal(generation) + " = ANY (generations)))"
+	err = s.with(ctx, func(se *session) error {
+		_, err := se.exec(ctx, "BEGIN; LOCK TABLE "+pointer+" IN SHARE MODE; DELETE FROM "+s.d.name("")+" WHERE "+quote(g)+" = "+literal(generation)+hidden+
+			"; DELETE FROM "+s.d.name("_progress")+" WHERE generation = "+literal(generation)+hidden+"; COMMIT")
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	if p, err = s.Pointer(ctx); err == nil && slices.Contains(p.Generations(), generation) {
+		err = results.ErrShown
+	}
+	return err
 }
 
 // Prune implements results.Store: one statement, so that readers see all of it or nothing.
@@ -336,44 +350,80 @@ var (
 	newestOf = regexp.MustCompile(`(?i)(DISTINCT ON|row_number\s*\(|rank\s*\()`)
 )
 
-const readersSQL = `SELECT DISTINCT v.oid::regclass::text, v.relkind::text, pg_get_viewdef(v.oid) FROM pg_catalog.pg_depend d
-JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
-JOIN pg_catalog.pg_class v ON v.oid = r.ev_class
-WHERE d.refclassid = 'pg_class'::regclass AND v.oid <> d.refobjid AND d.refobjid = to_regclass(`
+// readersSQL lists the views over a table and over these views, each with what it reads.
+const readersSQL = `WITH RECURSIVE readers AS (
+SELECT to_regclass(%s)::oid AS oid, NULL::oid AS reads
+UNION SELECT v.oid, d.refobjid FROM readers t
+JOIN pg_catalog.pg_depend d ON d.refobjid = t.oid AND d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_rewrite'::regclass
+JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid
+JOIN pg_catalog.pg_class v ON v.oid = r.ev_class AND v.oid <> d.refobjid
+WHERE v.relkind IN ('v', 'm') AND NOT coalesce(v.oid IN (%s), false)
+) SELECT r.oid::regclass::text, v.relkind::text, pg_get_viewdef(r.oid), r.reads::regclass::text FROM readers r JOIN pg_catalog.pg_class v ON v.oid = r.oid WHERE r.reads IS NOT NULL ORDER BY 1, 4`
 
-// finding is a view that adds up versions.
-type finding struct {
-	what         string
-	materialized bool
-}
-
-func (s *store) lint(ctx context.Context) ([]finding, error) {
-	rows, err := s.ask(ctx, readersSQL+literal(s.d.name(""))+") ORDER BY 1")
-	if err != nil {
+// find looks at the views that read the history, or views over it that have all of its revisions.
+func (s *store) find(ctx context.Context) ([]sqlstore.Finding, error) {
+	var ours []string
+	for _, suffix := range []string{"_latest", "_totals", "_conflicts"} {
+		ours = append(ours, "to_regclass("+literal(s.d.name(suffix))+")::oid")
+	}
+	rows, err := s.ask(ctx, fmt.Sprintf(readersSQL, literal(s.d.name("")), strings.Join(ours, ", ")))
+	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	var out []finding
+	// What reads each one's revisions, from the history on.
+	over := map[string][][]string{}
+	first := map[string]bool{}
 	for _, r := range rows {
-		if !adding.MatchString(r[2]) || newestOf.MatchString(r[2]) {
-			continue
-		}
-		kind := "view"
-		if r[1] == "m" {
-			kind = "materialized view"
-		}
-		out = append(out, finding{fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; read %s_latest in it", kind, r[0], s.d.table, s.d.table), r[1] == "m"})
+		over[r[3]] = append(over[r[3]], r)
+		first[r[3]] = true
 	}
+	for _, r := range rows {
+		delete(first, r[0])
+	}
+	var out []sqlstore.Finding
+	seen := map[string]bool{}
+	var look func(name string, added bool)
+	look = func(name string, added bool) {
+		for _, r := range over[name] {
+			if newestOf.MatchString(r[2]) || seen[r[0]] {
+				continue
+			}
+			seen[r[0]] = true
+			adds, kind := added || adding.MatchString(r[2]), "view"
+			if r[1] == "m" {
+				kind = "materialized view"
+			}
+			if adds {
+				out = append(out, sqlstore.Finding{What: fmt.Sprintf("%s %s adds up all revisions of %s, each correction once more; read %s_latest in it", kind, r[0], s.d.table, s.d.table), Kept: r[1] == "m"})
+			}
+			look(r[0], adds)
+		}
+	}
+	for name := range first {
+		look(name, false)
+	}
+	slices.SortFunc(out, func(a, b sqlstore.Finding) int { return strings.Compare(a.What, b.What) })
 	return out, nil
 }
 
-// Lint implements results.Store.
-func (s *store) Lint(ctx context.Context) ([]string, error) {
-	found, err := s.lint(ctx)
-	var out []string
-	for _, f := range found {
-		out = append(out, f.what)
+// there are the columns of the table. What tells revisions apart is its primary key, which the sink looks at.
+func (s *store) there(ctx context.Context) (columns, apart []string, err error) {
+	rows, err := s.ask(ctx, "SELECT attname::text FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass("+literal(s.d.name(""))+") AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
+	for _, r := range rows {
+		columns = append(columns, r[0])
 	}
-	return out, err
+	return columns, nil, err
+}
+
+// add says how columns are added.
+func (s *store) add(missing []types.Field) string {
+	var cols []string
+	for _, f := range missing {
+		if typ, err := columnType(f.Type); err == nil {
+			cols = append(cols, "ADD COLUMN "+quote(f.Name)+" "+typ)
+		}
+	}
+	return "add it with ALTER TABLE " + s.d.name("") + " " + strings.Join(cols, ", ") + ", then DROP VIEW " + s.d.name("_totals") + ", " + s.d.name("_latest") + ", which are made anew"
 }
 
 // Health implements results.Store.
@@ -404,31 +454,7 @@ func (s *store) Close() error {
 	return nil
 }
 
-// ensureResults makes a table of results and its companions where they are missing.
-func ensureResults(ctx context.Context, t *connector.Table, o option.Values) error {
-	s, err := newStore(t, o)
-	if err != nil {
-		return connector.AsFatal(err)
-	}
-	defer s.Close()
-	return s.Ensure(ctx)
-}
-
-// lintResults refuses to write a table of results over which a materialized view adds up versions.
-func lintResults(ctx context.Context, t *connector.Table, o option.Values) error {
-	s, err := newStore(t, o)
-	if err != nil {
-		return connector.AsFatal(err)
-	}
-	defer s.Close()
-	found, err := s.lint(ctx)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		if f.materialized {
-			return connector.Fatalf("%s", f.what)
-		}
-	}
-	return nil
+// results calls f with the store of the sink's table of results.
+func (s *sink) results(f func(*store) error) error {
+	return sqlstore.Using(func() (*store, error) { return newStore(s.cfg.Table, s.cfg.Options) }, f)
 }

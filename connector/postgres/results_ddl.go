@@ -269,7 +269,7 @@ func (s *sink) create(ctx context.Context, se *session) error {
 		return nil
 	}
 	if s.cfg.Table.Results != nil {
-		return ensureResults(ctx, s.cfg.Table, s.cfg.Options)
+		return s.results(func(st *store) error { return st.Ensure(ctx) })
 	}
 	names, err := candidates(s.cfg.Options.Get("table-name"))
 	if err != nil {

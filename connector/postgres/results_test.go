@@ -73,7 +73,7 @@ func TestResultsLint(t *testing.T) {
 	st, err := newStore(cfg.Table, cfg.Options)
 	must(t, err)
 	defer st.Close()
-	must(t, st.Ensure(t.Context()), st.Ensure(t.Context()), lintResults(t.Context(), cfg.Table, cfg.Options))
+	must(t, st.Ensure(t.Context()), st.Ensure(t.Context()), st.MayWrite(t.Context()))
 	r.exec("CREATE VIEW good AS SELECT origin, sum(flights) AS n FROM board_latest GROUP BY origin; CREATE VIEW plain AS SELECT origin FROM board")
 	if got, err := st.Lint(t.Context()); err != nil || len(got) > 0 {
 		t.Errorf("found %q, %v", got, err)
@@ -82,11 +82,30 @@ func TestResultsLint(t *testing.T) {
 	if got, err := st.Lint(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("found %q, %v", got, err)
 	}
-	must(t, lintResults(t.Context(), cfg.Table, cfg.Options))
-	r.exec("CREATE MATERIALIZED VIEW stale AS SELECT origin, count(*) AS n FROM board GROUP BY origin")
-	if err := lintResults(t.Context(), cfg.Table, cfg.Options); err == nil {
-		t.Error("a materialized view that adds up versions was taken")
+	must(t, st.MayWrite(t.Context()))
+	r.exec("CREATE MATERIALIZED VIEW stale AS SELECT origin, count(*) AS n FROM plain GROUP BY origin")
+	if err := st.MayWrite(t.Context()); err == nil {
+		t.Error("a materialized view that adds up versions was taken, over a view")
 	}
+	r.exec("DROP MATERIALIZED VIEW stale; CREATE MATERIALIZED VIEW stale AS SELECT * FROM wrong")
+	if err := st.MayWrite(t.Context()); err == nil {
+		t.Error("a materialized view of a view that adds up versions was taken")
+	}
+	r.exec("DROP MATERIALIZED VIEW stale; CREATE MATERIALIZED VIEW fine AS SELECT sum(flights) AS n FROM board_latest")
+	must(t, st.MayWrite(t.Context()))
+	wider := r.resultTable()
+	wider.Table.Columns = append(wider.Table.Columns, types.Field{Name: "extra", Type: types.BigIntType})
+	other, err := newStore(wider.Table, wider.Options)
+	must(t, err)
+	defer other.Close()
+	err = other.Ensure(t.Context())
+	_, how, ok := strings.Cut(fmt.Sprint(err), "add it with ")
+	if how, _, _ = strings.Cut(how, ", then"); !ok || !strings.Contains(err.Error(), "column 'extra' does not exist") {
+		t.Fatalf("a column that is missing: %v", err)
+	}
+	r.exec(how + "; DROP VIEW board_totals, board_latest CASCADE")
+	must(t, other.Ensure(t.Context()))
+	r.exec("SELECT extra FROM board_latest")
 }
 
 // TestResultsStatements shows what is created.

@@ -272,8 +272,7 @@ func (s *source) open(ctx context.Context, sp connector.Split) (connector.SplitR
 	if err != nil {
 		return nil, err
 	}
-	r := &splitReader{s: s, sel: sel, session: session{config: s.config}, patience: s.patience(), part: string(sp.Data), at: sp.Position.Offset,
-		origin: &vec.Origin{Source: s.cfg.Table.Name, Split: sp.ID, Unit: "row"}}
+	r := &splitReader{s: s, sel: sel, session: session{config: s.config}, patience: s.patience(), part: string(sp.Data), Selected: connector.NewSelected(sp, &s.cfg, "PostgreSQL", sel.order != "")}
 	if at := strings.LastIndexByte(sp.ID, '/'); at >= 0 && r.part == "" { // as a checkpoint has it
 		n, err := strconv.Atoi(sp.ID[at+1:])
 		if err != nil || n >= len(sel.parts) {
@@ -281,36 +280,7 @@ func (s *source) open(ctx context.Context, sp connector.Split) (connector.SplitR
 		}
 		r.part = sel.parts[n]
 	}
-	if r.at > 0 && sel.order == "" {
-		s.cfg.Warning("table '%s' of PostgreSQL has no order and is read from its beginning again, the %d rows that were read too; 'scan.order-by' gives it one", s.cfg.Options.Get("table-name"), r.at)
-		r.at = 0
-	}
 	return r, nil
-}
-
-// sql is the SELECT of a split from a row on.
-func (s *source) sql(sel *selection, part string, from int64) string {
-	var where []string
-	if f := s.cfg.Options.Get("scan.filter"); f != "" {
-		where = append(where, "("+f+")")
-	}
-	if part != "" {
-		where = append(where, part)
-	}
-	text := sel.text
-	if len(where) > 0 {
-		text += " WHERE " + strings.Join(where, " AND ")
-	}
-	if sel.order != "" {
-		text += " ORDER BY " + sel.order
-	}
-	if s.cfg.Limit >= 0 {
-		text += fmt.Sprintf(" LIMIT %d", max(0, s.cfg.Limit-from))
-	}
-	if from > 0 {
-		text += fmt.Sprintf(" OFFSET %d", from)
-	}
-	return text
 }
 
 // splitReader reads one split.
@@ -319,14 +289,12 @@ type splitReader struct {
 	sel  *selection
 	part string // the condition of its rows, "" for all
 	session
+	connector.Selected
 	patience *patience
-	origin   *vec.Origin
 
-	at     int64 // number of the next row
 	result *pgconn.ResultReader
 	cancel context.CancelFunc // of result
 	failed error              // of the row that follows those given out
-	ended  bool
 	closed bool
 }
 
@@ -338,20 +306,16 @@ func (r *splitReader) ReadBatch(ctx context.Context, b *vec.Batch, maxRows int) 
 	case r.failed != nil:
 		return r.failed
 	}
-	for !r.ended {
+	for !r.Ended {
 		n, err := r.try(ctx, b, maxRows)
 		if n > 0 { // an error comes again
-			b.N, b.Origin, b.Pos = n, r.origin, b.Pos[:0]
-			for i := range n {
-				b.Pos = append(b.Pos, r.at+int64(i))
-			}
-			r.at += int64(n)
+			r.Took(b, n)
 			r.patience.Worked()
 			return nil
 		}
 		r.hangUp()
 		if err == nil {
-			r.ended = true
+			r.Ended = true
 			break
 		}
 		if ctx.Err() != nil {
@@ -360,11 +324,11 @@ func (r *splitReader) ReadBatch(ctx context.Context, b *vec.Batch, maxRows int) 
 		if r.failed != nil {
 			return r.failed
 		}
-		if r.at > 0 && r.sel.order == "" {
-			return fmt.Errorf("read table '%s' of PostgreSQL after %d rows: %w; without an order ('scan.order-by') the rows that were read cannot be told from the others", r.s.cfg.Options.Get("table-name"), r.at, explain(err))
+		if r.At > 0 && r.sel.order == "" {
+			return fmt.Errorf("read table '%s' of PostgreSQL after %d rows: %w; without an order ('scan.order-by') the rows that were read cannot be told from the others", r.s.cfg.Options.Get("table-name"), r.At, explain(err))
 		}
 		if err := r.patience.again(ctx, err); err != nil {
-			return fmt.Errorf("read table '%s' of PostgreSQL after %d rows: %w", r.s.cfg.Options.Get("table-name"), r.at, err)
+			return fmt.Errorf("read table '%s' of PostgreSQL after %d rows: %w", r.s.cfg.Options.Get("table-name"), r.At, err)
 		}
 	}
 	return io.EOF
@@ -386,7 +350,7 @@ func (r *splitReader) try(ctx context.Context, b *vec.Batch, most int) (n int, e
 		}
 		var long context.Context
 		long, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-		r.result = r.conn.ExecParams(long, r.s.sql(r.sel, r.part, r.at), nil, nil, nil, r.sel.forms)
+		r.result = r.conn.ExecParams(long, connector.SelectFrom(r.sel.text, &r.s.cfg, r.part, r.sel.order, r.At), nil, nil, nil, r.sel.forms)
 	}
 	defer context.AfterFunc(ctx, r.cancel)()
 	for n < most {
@@ -396,7 +360,7 @@ func (r *splitReader) try(ctx context.Context, b *vec.Batch, most int) (n int, e
 		}
 		if err := r.row(b, n, r.result.Values()); err != nil {
 			r.failed = connector.Fatalf("table '%s' of PostgreSQL, row %d: %w; declare the column here with a type for all of its values, or leave such rows out ('scan.filter')",
-				r.s.cfg.Options.Get("table-name"), r.at+int64(n), err)
+				r.s.cfg.Options.Get("table-name"), r.At+int64(n), err)
 			return n, r.failed
 		}
 		n++
@@ -436,19 +400,6 @@ func (r *splitReader) hangUp() {
 	}
 	r.session.drop()
 	r.result, r.cancel = nil, nil
-}
-
-// Position implements connector.SplitReader.
-func (r *splitReader) Position() connector.Position {
-	return connector.Position{Offset: r.at, Set: true}
-}
-
-// Lag implements connector.SplitReader: how many rows are left is not known.
-func (r *splitReader) Lag() int64 {
-	if r.ended {
-		return 0
-	}
-	return -1
 }
 
 // Close implements connector.SplitReader.

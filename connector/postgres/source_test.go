@@ -108,7 +108,7 @@ func TestSourceQueries(t *testing.T) {
 			parts = []string{""}
 		}
 		for i, p := range parts {
-			if got := s.sql(sel, p, 0); got != x.want[i] {
+			if got := connector.SelectFrom(sel.text, &s.cfg, p, sel.order, 0); got != x.want[i] {
 				t.Errorf("%v: %s", x.o, got)
 			}
 		}

@@ -24,6 +24,12 @@ type Store struct {
 	Ask func(ctx context.Context, sql string) ([][]string, error)
 	// Newest returns the pointer's versions as JSON, the newest first, at most n of them; 0 is all.
 	Newest func(ctx context.Context, n int) ([]string, error)
+	// Find looks at the views that read the history.
+	Find func(ctx context.Context) ([]Finding, error)
+	// There are the columns that the table has in its target, none where it is not there, and those that
+	// tell its revisions apart, nil where not known. Add says how columns are added to it.
+	There func(ctx context.Context) (columns, apart []string, err error)
+	Add   func(missing []types.Field) string
 }
 
 func (s *Store) builder() *builder { return &builder{s.D, s.L} }
@@ -244,7 +250,11 @@ func (s *Store) Corrected(ctx context.Context, generation string, from, to, afte
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, connector.MissedWindow{Start: n[0], End: n[1], Rows: n[2]})
+		w := connector.MissedWindow{Start: n[0], End: n[1], Rows: n[2]}
+		if g := s.L.R.Windows; s.L.End.Name == "" && g != nil {
+			w.End = w.Start + g.Size
+		}
+		out = append(out, w)
 	}
 	return out, nil
 }

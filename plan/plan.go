@@ -410,8 +410,10 @@ type Revise struct {
 	Zone       string
 	LatenessMs int64
 	Generation string
-	// TTLMs forgets the count of a key that was not written for so long, in event time where the input
-	// has a watermark; 0: never.
+	// SizeMs is the length of a window, of sessions the gap; 0 without End.
+	SizeMs int64
+	// TTLMs forgets the count of a key so long after the watermark has reached the end of its window by the lateness,
+	// and after it was written last; 0: never, as always without End: the key may come back.
 	TTLMs int64
 }
 

@@ -149,8 +149,8 @@ func (o *Revise) release(rows []int32) error {
 		w := o.words(rec)
 		o.delete(w)
 		h.gone = append(h.gone, rec)
-		if dated {
-			w[usedAt] = uint64(now)
+		if use := o.lastUse(end, int(i), now); dated && int64(w[usedAt]) < use {
+			w[usedAt] = uint64(use)
 		}
 		final, wm := o.finality(end, int(i), nil)
 		e.add(int(i), w[revisionAt], final, wm)

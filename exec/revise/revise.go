@@ -50,6 +50,9 @@ type Revise struct {
 	// wm is the watermark reached, known the latest one that is a time: not the end of it.
 	wm, known int64
 	undated   bool // some records were used before the first watermark
+	// hold is the watermark up to which nothing is forgotten: state of an earlier version does not say when the
+	// windows of its keys are final.
+	hold int64
 
 	keyCols []*vec.Vec
 	recs    []uint32
@@ -81,7 +84,7 @@ const undatedUse = vec.MinTime / 2
 // New builds the operator of n over rows of schema in; out is the columns of the result, then
 // n.Metadata. eventTime says that the input has a watermark, by which the time to live is counted.
 func New(n *plan.Revise, in, out types.Schema, eventTime bool) (op.Operator, error) {
-	o := &Revise{n: n, in: in, eventTime: eventTime, wm: vec.MinTime, known: vec.MinTime}
+	o := &Revise{n: n, in: in, eventTime: eventTime, wm: vec.MinTime, known: vec.MinTime, hold: vec.MinTime}
 	isKey := make([]bool, n.Columns)
 	for _, k := range n.Keys {
 		isKey[k] = true
@@ -170,7 +173,7 @@ func (o *Revise) Process(_ int, b *vec.Batch) error {
 	if err := o.keepHeld(b, rows); err != nil {
 		return err
 	}
-	o.settle()
+	o.settle(b, rows)
 	from := origin{cols: b.Cols[:o.n.Columns], from: b}
 	for _, x := range [...]struct {
 		v   **vec.Vec
@@ -247,24 +250,29 @@ func (o *Revise) finality(end *vec.Vec, i int, reason []byte) (final bool, wm in
 	return onTime && o.n.LatenessMs == 0 && !o.n.Shared || o.wm >= last+o.n.LatenessMs, wm
 }
 
-// settle forgets the keys of which nothing came but retractions, and says which records changed.
-func (o *Revise) settle() {
+// settle forgets the keys of rows, those of b, of which nothing came but retractions, and says which records changed.
+func (o *Revise) settle(b *vec.Batch, rows []int32) {
 	now, dated := o.now()
-	for _, rec := range o.recs {
+	var end *vec.Vec
+	if dated && o.n.End >= 0 {
+		end = b.Cols[o.n.End]
+	}
+	for k, rec := range o.recs {
 		p, w := o.first(rec), o.words(rec)
+		fresh := *p&state.FlagNew != 0
 		switch {
 		case !state.Live(o.t.At(rec)):
 			continue // deleted for an earlier row
-		case *p&state.FlagNew != 0 && w[revisionAt] == 0:
+		case fresh && w[revisionAt] == 0:
 			o.t.Delete(rec)
 			continue
-		case *p&state.FlagNew != 0:
+		case fresh:
 			*p &^= state.FlagNew // which may not be evicted
 			o.came++
 		}
 		// A row that says the same keeps the count alive, too.
-		if dated && w[usedAt] != uint64(now) {
-			w[usedAt] = uint64(now)
+		if use := o.lastUse(end, int(rows[k]), now); dated && (fresh || int64(w[usedAt]) < use) {
+			w[usedAt] = uint64(use)
 			o.changed = append(o.changed, rec)
 		}
 	}
@@ -274,6 +282,19 @@ func (o *Revise) settle() {
 		o.expire(o.ctx.Now())
 	}
 	o.count()
+}
+
+// lastUse is the time of last use of a key that is used now, at value i of end: not before the window is final, as
+// whoever forgot the count of a window that can be corrected would give a revision twice.
+func (o *Revise) lastUse(end *vec.Vec, i int, now int64) int64 {
+	if end == nil || end.IsNull(i) {
+		return now
+	}
+	_, last := o.ended.of(end.I64[i] - 1)
+	if last > vec.MaxTime-o.n.LatenessMs {
+		return vec.MaxTime
+	}
+	return max(now, last+o.n.LatenessMs)
 }
 
 // now is the time of last use of what is used now; dated is false where none is kept.
@@ -358,7 +379,7 @@ func (o *Revise) Watermark(wm int64) error {
 	if err := o.Flush(); err != nil {
 		return err
 	}
-	if o.eventTime && wm < vec.MaxTime {
+	if o.eventTime && wm < vec.MaxTime && wm >= o.hold {
 		o.expire(wm)
 		o.count()
 	}

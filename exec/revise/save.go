@@ -12,7 +12,8 @@ import (
 const saveVersion = 1
 
 // States implements op.Stateful: one state, an entry a key, in the forms of state.AppendKey and
-// state.AppendValue. Its head is the latest watermark that is a time (8 bytes, little endian).
+// state.AppendValue. Its head is the latest watermark that is a time, and hold (8 bytes each, little endian); the
+// second is absent where there are no times of last use, or they say nothing of windows.
 func (o *Revise) States() []state.Spec {
 	sp := state.Spec{Name: "revisions", Version: saveVersion}
 	for _, k := range o.n.Keys {
@@ -44,17 +45,28 @@ func (o *Revise) Dirty() int { return o.t.Dirty() * (8*o.t.Layout().Words() + 48
 
 // Head implements op.Stateful.
 func (o *Revise) Head(dst []byte) ([]byte, error) {
-	return binary.LittleEndian.AppendUint64(dst, uint64(o.known)), nil
+	le := binary.LittleEndian
+	if dst = le.AppendUint64(dst, uint64(o.known)); o.n.TTLMs > 0 {
+		dst = le.AppendUint64(dst, uint64(o.hold))
+	}
+	return dst, nil
 }
 
 // Restore implements op.Stateful.
 func (o *Revise) Restore(saved state.Saved, heads [][]byte) error {
+	le := binary.LittleEndian
 	for i, h := range heads {
-		if len(h) != 8 {
+		if len(h) != 8 && len(h) != 16 {
 			return errors.New("a saved watermark is not 8 bytes long")
 		}
-		if wm := int64(binary.LittleEndian.Uint64(h)); i == 0 || wm < o.known {
+		wm := int64(le.Uint64(h))
+		if i == 0 || wm < o.known {
 			o.known = wm
+		}
+		if len(h) == 16 {
+			o.hold = max(o.hold, int64(le.Uint64(h[8:])))
+		} else if wm < vec.MaxTime/2 {
+			o.hold = max(o.hold, wm+o.n.SizeMs+o.n.LatenessMs)
 		}
 	}
 	o.wm = o.known

@@ -7,6 +7,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/exectest"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/exec/revise"
+	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 )
@@ -54,6 +55,64 @@ func TestSave_Frozen(t *testing.T) {
 	if fmt.Sprint(keep.saved) != fmt.Sprint(want) {
 		t.Errorf("saved %q, want %q", keep.saved, want)
 	}
+}
+
+// earlier saves what a version did that knew nothing of the end of windows.
+type earlier struct{ *revise.Revise }
+
+// Head implements op.Stateful.
+func (o earlier) Head(dst []byte) ([]byte, error) {
+	n := len(dst)
+	h, err := o.Revise.Head(dst)
+	return h[:n+8], err
+}
+
+// TestSave_Earlier: of state that does not say when windows are final nothing is forgotten before all of them are.
+func TestSave_Earlier(t *testing.T) {
+	in := types.Schema{Fields: []types.Field{{Name: "s", Type: types.TimestampType(3)}, {Name: "e", Type: types.TimestampType(3)}, {Name: "n", Type: types.BigIntType}}}
+	n := &plan.Revise{Keys: []int{0}, Columns: 3, Metadata: []plan.ResultMetadata{plan.ResultRevision}, Reason: -1, Count: -1, Cause: -1, End: -1, TTLMs: 100}
+	out := types.Schema{Fields: append(append([]types.Field{}, in.Fields...), plan.ResultColumns[plan.ResultRevision])}
+	starts := 0
+	c := &exectest.Cluster{Make: func() (op.Operator, error) {
+		x := *n
+		if starts++; starts > 1 {
+			x.End, x.SizeMs, x.LatenessMs = 1, 1000, 5000
+		}
+		o, err := revise.New(&x, in, out, true)
+		if starts == 1 {
+			return earlier{o.(*revise.Revise)}, err
+		}
+		return o, err
+	}}
+	restart := &restarting{Cluster: c, at: 500}
+	ms := func(n int64) types.Value { return types.TS(n, 0) }
+	script := []exectest.Step{exectest.WM(450), exectest.Row(ms(0), ms(1000), int64(1)), exectest.WM(500), exectest.WM(6000),
+		exectest.Change(types.UpdateAfter, ms(0), ms(1000), int64(2)), exectest.WM(6500), exectest.WM(6700), exectest.Row(ms(0), ms(1000), int64(3))}
+	r, err := exectest.Drive(restart, in, script, exectest.Variant{Size: 1}, exectest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range r.Rows {
+		got = append(got, row.Text)
+	}
+	if want := []string{"0 1000 1 1", "0 1000 2 2", "0 1000 3 1"}; fmt.Sprint(got) != fmt.Sprint(want) || starts != 2 {
+		t.Errorf("%d starts, got %q, want %q", starts, got, want)
+	}
+}
+
+// restarting restarts its instances behind a watermark.
+type restarting struct {
+	*exectest.Cluster
+	at int64
+}
+
+// Watermark implements op.Operator.
+func (r *restarting) Watermark(wm int64) error {
+	if err := r.Cluster.Watermark(wm); err != nil || wm != r.at {
+		return err
+	}
+	return r.Restart()
 }
 
 // frozen keeps what an operator saves before the input ends.

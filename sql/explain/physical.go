@@ -133,7 +133,12 @@ func ttl(p *plan.Plan, op plan.Op) string {
 			return ""
 		}
 	case *plan.Revise:
-		ms = o.TTLMs
+		switch {
+		case o.TTLMs > 0:
+			return "; " + kept(o.TTLMs) + " after its window is final"
+		case o.End < 0:
+			return "; kept for ever: a key that comes back counts on"
+		}
 	case *plan.Materialize:
 		ms = o.TTLMs
 	case *plan.WindowAgg:

@@ -83,7 +83,9 @@ type builder struct {
 	// heeded are the hints EMIT that some aggregation goes by.
 	heeded map[*logical.EmitHint]bool
 	late   []*lateTable
-	order  map[*node]bool // see inOrder
+	// revised are the tables of results that have a sink.
+	revised []*catalog.Table
+	order   map[*node]bool // see inOrder
 	// complete says that windows wait for all rows: a backfill of a table of results.
 	complete bool
 	// gives is what each source gives after a restart, in words.

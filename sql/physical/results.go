@@ -24,6 +24,12 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 			t.cat.Name()).WithHint("add PRIMARY KEY (...) NOT ENFORCED to its definition, with the columns that tell results apart")
 		return
 	}
+	if slices.Contains(b.revised, t.cat) {
+		b.fail(s.Pos, "table `%s` is written by two statements of one job: each would count revisions from 1, so that one revision had two contents", t.cat.Name()).
+			WithHint("write one INSERT, whose query is the UNION ALL of both")
+		return
+	}
+	b.revised = append(b.revised, t.cat)
 	width := root.Schema().Len()
 	win := opt.Windows(root)
 	root, help := b.helpers(root, r, win)
@@ -49,13 +55,16 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 	r.Generation, r.LatenessMs = b.cfg.Get(catalog.KeyGeneration), in.asked
 	r.Windows = grid(win, in)
 	rv := &plan.Revise{Keys: key, Columns: width, Reason: help.reason, Count: help.count, Cause: help.cause, End: help.end,
-		Zone: win.Window.Zone, LatenessMs: in.asked, Generation: r.Generation, TTLMs: b.stateTTL(nil)}
+		Zone: win.Window.Zone, LatenessMs: in.asked, Generation: r.Generation}
 	if w := windowOf(in); w != nil && w.FinalOnly {
 		rv.LatenessMs = 0 // the one row of a window comes when nothing can correct it
 	}
 	rv.Shared = !keyed1(in.UpsertKeys, key)
 	if !tellsWindow(key, win) {
 		rv.End = -1 // the result of the next window replaces it
+	}
+	if rv.End >= 0 {
+		rv.SizeMs, rv.TTLMs = win.Window.Size, b.stateTTL(nil)
 	}
 	in = b.materialize(in, key, types.Upsert)
 	if in = b.backfilled(in, start, t); in == nil {
@@ -173,7 +182,7 @@ func (b *builder) helpers(root logical.Node, r *connector.Results, win opt.Windo
 			root, *place = opt.WithProp(root, p)
 		}
 	}
-	ask(&out.end, final, plan.WindowEnd)
+	ask(&out.end, final || b.stateTTL(nil) > 0, plan.WindowEnd)
 	ask(&out.reason, final || reason, plan.WindowReason)
 	ask(&out.count, r.Column["input_count"] != "", plan.WindowCount)
 	ask(&out.cause, r.Column["cause"] != "", plan.WindowCause)

@@ -324,13 +324,7 @@ func (e *objectEnumerator) Remember(ended []string) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range ended {
-		k := seenKey(id)
-		x := e.watch.seen[k]
-		if x.state == handed { // what wereRead will be told of it comes too late
-			e.watch.unread = max(0, e.watch.unread-1)
-		}
-		x.state = kept
-		e.watch.seen[k] = x
+		e.watch.keep(seenKey(id))
 	}
 	return e.watch.encode(), nil
 }
@@ -344,7 +338,7 @@ func (e *objectEnumerator) Recall(memory []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, k := range keys {
-		e.watch.seen[k] = sight{state: kept}
+		e.watch.keep(k)
 	}
 	return nil
 }

@@ -56,20 +56,73 @@ func (w *bitWriter) bytes() []byte {
 	return w.out
 }
 
-// encodeSeen writes a set of keys, which it sorts. nil stands for the empty set.
+// seenSet is a set of keys that is written at each checkpoint and grows by a few in between.
+type seenSet struct {
+	keys    []uint64 // sorted
+	fresh   []uint64 // more keys, in any order
+	encoded []byte   // keys as they were written last; nil: not yet
+}
+
+// add adds keys, which may be there.
+func (s *seenSet) add(keys ...uint64) { s.fresh = append(s.fresh, keys...) }
+
+// retain takes out all keys but those of which stays is true.
+func (s *seenSet) retain(stays func(k uint64) bool) {
+	s.merge()
+	before := len(s.keys)
+	s.keys = slices.DeleteFunc(s.keys, func(k uint64) bool { return !stays(k) })
+	if len(s.keys) < before {
+		s.encoded = nil
+	}
+}
+
+// merge puts the fresh keys among the others.
+func (s *seenSet) merge() {
+	if len(s.fresh) == 0 {
+		return
+	}
+	slices.Sort(s.fresh)
+	i := len(s.keys)
+	s.keys = append(s.keys, s.fresh...)
+	for at, j := len(s.keys)-1, len(s.fresh)-1; j >= 0; at-- { // the greatest first, from both
+		if i > 0 && s.keys[i-1] > s.fresh[j] {
+			i--
+			s.keys[at] = s.keys[i]
+		} else {
+			s.keys[at] = s.fresh[j]
+			j--
+		}
+	}
+	s.keys, s.fresh, s.encoded = slices.Compact(s.keys), s.fresh[:0], nil
+}
+
+// encode writes the set; who gets it does not change it.
+func (s *seenSet) encode() []byte {
+	s.merge()
+	if s.encoded == nil {
+		s.encoded = encodeSeen(s.keys)
+	}
+	return s.encoded
+}
+
+// encodeSeen writes a set of keys, which are sorted. nil stands for the empty set.
 func encodeSeen(keys []uint64) []byte {
 	if len(keys) == 0 {
 		return nil
 	}
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
 	k := uint(max(0, 64-bits.Len64(uint64(len(keys)))))
-	w := bitWriter{out: append(binary.AppendUvarint([]byte{seenVersion}, uint64(len(keys))), byte(k))}
+	out := make([]byte, 0, len(keys)*int(k+3)/8+16)
+	w := bitWriter{out: append(binary.AppendUvarint(append(out, seenVersion), uint64(len(keys))), byte(k))}
 	last := uint64(0)
 	for _, x := range keys {
 		d := x - last
 		last = x
-		for q := d >> k; q > 0; {
+		q := d >> k
+		if n := uint(q) + 1 + k; q < 64 && n <= 64 { // all at once
+			w.put(1<<q-1|d&(1<<k-1)<<(q+1), n)
+			continue
+		}
+		for q > 0 {
 			n := min(q, 64)
 			w.put(1<<64-1, uint(n))
 			q -= n

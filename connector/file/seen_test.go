@@ -3,6 +3,7 @@ package file
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,7 +19,9 @@ func TestSeen_IsReadBackAndSmall(t *testing.T) {
 		if n > 2 {
 			keys[0], keys[1] = 0, 1<<64-1
 		}
-		b := encodeSeen(slices.Clone(keys))
+		var set seenSet
+		set.add(keys...)
+		b := set.encode()
 		got, err := decodeSeen(b)
 		slices.Sort(keys)
 		if err != nil || !slices.Equal(got, keys) {
@@ -29,7 +32,8 @@ func TestSeen_IsReadBackAndSmall(t *testing.T) {
 		}
 	}
 	same := slices.Repeat([]uint64{7}, 5)
-	if got, err := decodeSeen(encodeSeen(same)); err != nil || len(got) != 1 {
+	set := seenSet{fresh: same}
+	if got, err := decodeSeen(set.encode()); err != nil || len(got) != 1 {
 		t.Errorf("one key five times: %v, %v", got, err)
 	}
 	// Neighbours and far ones in one set.
@@ -38,6 +42,35 @@ func TestSeen_IsReadBackAndSmall(t *testing.T) {
 	}
 	if _, err := decodeSeen([]byte{9, 1, 1}); err == nil {
 		t.Error("another version is read")
+	}
+}
+
+// TestSeenSet: whatever was added and taken out between two times, what is written is the set.
+func TestSeenSet(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var set seenSet
+	model := map[uint64]bool{}
+	for round := range 300 {
+		for range rnd.IntN(20) {
+			k := rnd.Uint64N(1 << 12)
+			set.add(k)
+			model[k] = true
+		}
+		if rnd.IntN(10) == 0 {
+			set.retain(func(k uint64) bool { return k%7 != uint64(round)%7 })
+			for k := range model {
+				if k%7 == uint64(round)%7 {
+					delete(model, k)
+				}
+			}
+		}
+		if rnd.IntN(3) == 0 {
+			continue
+		}
+		got, err := decodeSeen(set.encode())
+		if want := slices.Sorted(maps.Keys(model)); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("round %d: %v, %v, want %v", round, got, err, want)
+		}
 	}
 }
 

@@ -96,8 +96,16 @@ type enumerator struct {
 
 	mu     sync.Mutex      // Remember may be called during Discover
 	known  map[uint64]bool // by seenKey; true: read to its end
-	queue  []string        // of a watched folder, found and waiting
+	ended  seenSet         // those
+	queue  []waitingFile   // of a watched folder, found and waiting
 	unread int             // handed out and not read to their end
+}
+
+// waitingFile is a file that is to be read.
+type waitingFile struct {
+	name    string
+	written time.Time // where it had to be asked for
+	asked   bool
 }
 
 // Discover implements connector.Enumerator.
@@ -120,7 +128,7 @@ func (e *enumerator) Discover(context.Context) ([]connector.Split, bool, error) 
 	}
 	var out []connector.Split
 	for _, f := range e.queue[:n] {
-		out = append(out, connector.Split{ID: f})
+		out = append(out, connector.Split{ID: f.name})
 	}
 	e.queue, e.unread = e.queue[n:], e.unread+n
 	return out, bounded, nil
@@ -130,23 +138,30 @@ func (e *enumerator) Discover(context.Context) ([]connector.Split, bool, error) 
 func (e *enumerator) found(files []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := len(e.queue)
 	for _, f := range files {
 		k := seenKey(f)
 		if _, ok := e.known[k]; !ok {
 			e.known[k] = false
-			e.queue = append(e.queue, f)
+			e.queue = append(e.queue, waitingFile{name: f})
 		}
 	}
-	if e.s.Bounded() || len(e.queue) <= maxUnread {
+	if e.s.Bounded() || len(e.queue) <= maxUnread || len(e.queue) == before {
 		return
 	}
-	written := make(map[string]time.Time, len(e.queue))
-	for _, f := range e.queue {
-		if info, err := os.Stat(f); err == nil { // else opening it will say what is wrong
-			written[f] = info.ModTime()
+	for i := range e.queue {
+		f := &e.queue[i]
+		if f.asked {
+			continue
+		}
+		f.asked = true
+		if info, err := os.Stat(f.name); err == nil { // else opening it will say what is wrong
+			f.written = info.ModTime()
 		}
 	}
-	slices.SortFunc(e.queue, func(a, b string) int { return cmp.Or(written[a].Compare(written[b]), strings.Compare(a, b)) })
+	slices.SortFunc(e.queue, func(a, b waitingFile) int {
+		return cmp.Or(a.written.Compare(b.written), strings.Compare(a.name, b.name))
+	})
 }
 
 // Known implements connector.Enumerator: none of these was read to its end.
@@ -162,15 +177,11 @@ func (e *enumerator) Remember(ended []string) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, id := range ended {
-		e.known[seenKey(id)] = true
+		k := seenKey(id)
+		e.known[k] = true
+		e.ended.add(k)
 	}
-	var keys []uint64
-	for k, read := range e.known {
-		if read {
-			keys = append(keys, k)
-		}
-	}
-	return encodeSeen(keys), nil
+	return e.ended.encode(), nil
 }
 
 // Recall implements connector.Rememberer.
@@ -179,6 +190,7 @@ func (e *enumerator) Recall(memory []byte) error {
 	for _, k := range keys {
 		e.known[k] = true
 	}
+	e.ended.add(keys...)
 	return err
 }
 

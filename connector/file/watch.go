@@ -45,6 +45,7 @@ type sight struct {
 type watch struct {
 	o     *objects
 	seen  map[uint64]sight // by seenKey
+	kept  seenSet          // those of state kept
 	queue []object.Info    // found and waiting
 	mixed bool             // queue is not sorted
 	alone bool             // the path is an object itself
@@ -205,10 +206,15 @@ func (w *watch) warm(name string) {
 
 // forget drops what the sweep that has ended did not meet: it is not there any more.
 func (w *watch) forget() {
+	gone := false
 	for k, x := range w.seen {
 		if x.sweep < w.sweep && x.state >= read {
 			delete(w.seen, k)
+			gone = gone || x.state == kept
 		}
+	}
+	if gone {
+		w.kept.retain(func(k uint64) bool { return w.seen[k].state == kept })
 	}
 	w.queue = slices.DeleteFunc(w.queue, func(i object.Info) bool {
 		k := seenKey(w.o.id(i))
@@ -256,13 +262,16 @@ func (w *watch) wereRead(keys []uint64) {
 	}
 }
 
-// encode is the set of the objects that a checkpoint need not name.
-func (w *watch) encode() []byte {
-	var keys []uint64
-	for k, x := range w.seen {
-		if x.state == kept {
-			keys = append(keys, k)
-		}
+// keep takes note of an object that a checkpoint need not name.
+func (w *watch) keep(k uint64) {
+	x := w.seen[k]
+	if x.state == handed { // what wereRead will be told of it comes too late
+		w.unread = max(0, w.unread-1)
 	}
-	return encodeSeen(keys)
+	x.state = kept
+	w.seen[k] = x
+	w.kept.add(k)
 }
+
+// encode is the set of the objects that a checkpoint need not name.
+func (w *watch) encode() []byte { return w.kept.encode() }

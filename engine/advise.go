@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/exec/window"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -79,24 +80,58 @@ func (e *Engine) Advise(ctx context.Context, name, text string, o AdviseOptions)
 	return out, nil
 }
 
+// windowed is a window aggregation, and what tells its windows.
+type windowed struct {
+	agg     *plan.WindowAgg
+	windows *window.Assigner
+	last    []window.Interval // a buffer
+}
+
+// over is the watermark from which on a row of time t is late for all of its windows; ok is false where it has none.
+func (w *windowed) over(t int64) (at int64, ok bool) {
+	w.last = w.windows.Of(w.last[:0], t)
+	for _, x := range w.last {
+		if !ok || x.Over > at {
+			at, ok = x.Over, true
+		}
+	}
+	return at, ok
+}
+
 // firstWindows finds the first window aggregations behind n, whose times are the source's.
-func firstWindows(p *plan.Plan, n *plan.Node, into map[string]*plan.WindowAgg) {
-	reached := map[int]bool{n.ID: true}
+func firstWindows(p *plan.Plan, n *plan.Node, into map[string]*windowed) error {
+	reached := map[int]*plan.Window{n.ID: nil} // nodes, and the window function before them
 	for _, m := range p.Nodes {
 		for _, in := range m.Inputs {
-			if !reached[in.From] || in.Late {
+			win, ok := reached[in.From]
+			if !ok || in.Late {
 				continue
 			}
-			w, ok := m.Op.(*plan.WindowAgg)
-			switch {
-			case !ok:
-				reached[m.ID] = true
-			case w.Window.ProcTime || w.Attached:
-			case w.Phase == plan.LocalPhase || w.Phase == plan.SinglePhase:
-				into[strings.TrimPrefix(m.Label, "Local")] = w
+			switch w := m.Op.(type) {
+			case *plan.WindowTVF:
+				reached[m.ID] = &w.Window
+			case *plan.WindowAgg:
+				if w.Attached && win == nil || w.Phase == plan.GlobalPhase {
+					continue
+				}
+				agg := *w
+				if w.Attached {
+					agg.Window = *win
+				}
+				if agg.Window.ProcTime {
+					continue
+				}
+				a, err := window.NewAssigner(&agg)
+				if err != nil {
+					return err
+				}
+				into[strings.TrimPrefix(m.Label, "Local")] = &windowed{agg: w, windows: a}
+			default:
+				reached[m.ID] = win
 			}
 		}
 	}
+	return nil
 }
 
 // sample is what one table's rows say.
@@ -115,7 +150,7 @@ var errSampled = errors.New("the sample is large enough")
 type timed struct {
 	plan *plan.Plan
 	node *plan.Node // of the source
-	wins map[string]*plan.WindowAgg
+	wins map[string]*windowed
 	s    *sql.Session
 }
 
@@ -132,11 +167,13 @@ func (e *Engine) timedTables(name, text, table string) ([]*timed, error) {
 			}
 			x := byName[src.Table.Name]
 			if x == nil {
-				x = &timed{plan: r.Plan, node: n, wins: map[string]*plan.WindowAgg{}, s: s}
+				x = &timed{plan: r.Plan, node: n, wins: map[string]*windowed{}, s: s}
 				byName[src.Table.Name] = x
 				out = append(out, x)
 			}
-			firstWindows(r.Plan, n, x.wins)
+			if err := firstWindows(r.Plan, n, x.wins); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
@@ -250,7 +287,7 @@ func (e *Engine) advise(ctx context.Context, t *timed, o AdviseOptions) (*Advice
 }
 
 // add takes rows of one split, in the order in which they lie there.
-func (m *sample) add(r *timedRows, wins map[string]*plan.WindowAgg, limit int64) {
+func (m *sample) add(r *timedRows, wins map[string]*windowed, limit int64) {
 	split, times, marks := r.split(), r.times, r.marks
 	newest, known := m.max[split]
 	if !known {
@@ -272,7 +309,9 @@ func (m *sample) add(r *timedRows, wins map[string]*plan.WindowAgg, limit int64)
 			m.behind = append(m.behind, newest-t)
 			need := int64(-1)
 			for _, w := range wins {
-				need = max(need, newest-lastEnd(&w.Window, t)+1-w.AllowedLatenessMs)
+				if over, ok := w.over(t); ok {
+					need = max(need, newest-over)
+				}
 			}
 			if need >= 0 {
 				m.needed = append(m.needed, need)
@@ -281,27 +320,6 @@ func (m *sample) add(r *timedRows, wins map[string]*plan.WindowAgg, limit int64)
 		newest = max(newest, t)
 	})
 	m.max[split] = newest
-}
-
-// lastEnd is the end of the last window that holds time t; zones with daylight saving are left out of
-// account.
-func lastEnd(w *plan.Window, t int64) int64 {
-	step := w.Size
-	switch w.Kind {
-	case plan.Session:
-		return t + w.Size
-	case plan.Hop:
-		start := t - mod(t-w.Offset, w.Step)
-		return start + w.Size
-	}
-	return t - mod(t-w.Offset, step) + step
-}
-
-func mod(a, b int64) int64 {
-	if a %= b; a < 0 {
-		a += b
-	}
-	return a
 }
 
 // advice makes the curve.

@@ -54,3 +54,45 @@ INSERT INTO counts SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRI
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAdvise_Zone has windows of days that begin at midnight in New York, and of hours in India, also such as come from a
+// window function with a filter behind it.
+func TestAdvise_Zone(t *testing.T) {
+	in := `{"k":"a","ts":"2024-07-01T20:00:00Z"}
+{"k":"a","ts":"2024-07-02T03:00:00Z"}
+{"k":"a","ts":"2024-07-01T23:00:00Z"}
+{"k":"a","ts":"2024-07-02T05:00:00Z"}
+{"k":"a","ts":"2024-07-02T03:30:00Z"}
+`
+	for _, c := range []struct {
+		zone, window string
+		want         int64 // the least delay that keeps all rows
+	}{
+		// 23:00Z is of the same day in New York as what came before it. At 05:00Z the day, over at 04:00Z, has been for an hour.
+		{"America/New_York", "TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '1' DAY)", 3_600_002},
+		{"UTC", "TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '1' DAY)", 3*3_600_000 + 2},
+		// 23:00Z is 4:30 in Kolkata: its hour was over at 23:30Z, and its last window of two hours at 0:30Z, when 03:00Z had come.
+		{"Asia/Kolkata", "TUMBLE(TABLE ev, DESCRIPTOR(ts), INTERVAL '1' HOUR)", 7*1_800_000 + 2},
+		{"Asia/Kolkata", "HOP(TABLE ev, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '2' HOUR)", 5*1_800_000 + 2},
+		{"America/New_York", "CUMULATE(TABLE ev, DESCRIPTOR(ts), INTERVAL '6' HOUR, INTERVAL '1' DAY)", 3_600_002},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "in.json"), []byte(in), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range []string{"TABLE(" + c.window + ")", "(SELECT * FROM TABLE(" + c.window + ") WHERE window_start > TIMESTAMP '2000-01-01 00:00:00')"} {
+			script := `SET 'table.local-time-zone' = '` + c.zone + `';
+CREATE TABLE ev (k STRING, ts TIMESTAMP_LTZ(3), WATERMARK FOR ts AS ts) WITH (
+  'connector' = 'filesystem', 'path' = 'in.json', 'format' = 'json', 'json.timestamp-format.standard' = 'ISO-8601');
+CREATE TABLE o (k STRING, w TIMESTAMP(3), n BIGINT) WITH ('connector' = 'blackhole');
+INSERT INTO o SELECT k, window_start, COUNT(*) FROM ` + from + ` GROUP BY k, window_start, window_end;`
+			all, err := New(Options{Dir: dir}).Advise(context.Background(), "t.sql", script, AdviseOptions{Rows: 100, Share: 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := all[0].None; got != c.want || len(all[0].Windows) != 1 {
+				t.Errorf("%s, %s: no row is late with %d ms, want %d; windows %v", c.zone, from, got, c.want, all[0].Windows)
+			}
+		}
+	}
+}

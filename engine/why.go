@@ -220,44 +220,18 @@ func (f *follower) answer(t *timed, r *timedRows, i int, s *followed) RecordAnsw
 	a.Time = r.times.I64[i]
 	for _, label := range slices.Sorted(maps.Keys(t.wins)) {
 		w := t.wins[label]
-		for _, x := range windowsAt(&w.Window, a.Time) {
-			x.Aggregation, x.LatenessMs, x.LateBy = label, w.AllowedLatenessMs, -1
-			over := x.End - 1 + w.AllowedLatenessMs
-			if s.wm >= over && s.wm > vec.MinTime {
-				x.LateBy = s.wm - over
+		for _, x := range w.windows.Of(nil, a.Time) {
+			rw := RecordWindow{Aggregation: label, Start: x.Start, End: x.End, LatenessMs: w.agg.AllowedLatenessMs, LateBy: -1}
+			if s.wm >= x.Over && s.wm > vec.MinTime {
+				rw.LateBy = s.wm - x.Over
 				// Now the delay is what lies between the driver's time and the watermark; one more ms than the
 				// record was late keeps it.
-				x.Keep = s.driverTime - s.wm + x.LateBy + 1
+				rw.Keep = s.driverTime - s.wm + rw.LateBy + 1
 			}
-			a.Windows = append(a.Windows, x)
+			a.Windows = append(a.Windows, rw)
 		}
 	}
 	return a
-}
-
-// windowsAt are the windows that hold time t. Zones with daylight saving are left out of account.
-func windowsAt(w *plan.Window, t int64) []RecordWindow {
-	var out []RecordWindow
-	switch w.Kind {
-	case plan.Session:
-		return []RecordWindow{{Start: t, End: t + w.Size}}
-	case plan.Hop:
-		for start := t - mod(t-w.Offset, w.Step); start > t-w.Size; start -= w.Step {
-			out = append(out, RecordWindow{Start: start, End: start + w.Size})
-		}
-		slices.Reverse(out)
-		return out
-	case plan.Cumulate:
-		start := t - mod(t-w.Offset, w.Size)
-		for end := start + w.Step; end <= start+w.Size; end += w.Step {
-			if end > t {
-				out = append(out, RecordWindow{Start: start, End: end})
-			}
-		}
-		return out
-	}
-	start := t - mod(t-w.Offset, w.Size)
-	return []RecordWindow{{Start: start, End: start + w.Size}}
 }
 
 // timeLayouts are the forms of a time on the command line.

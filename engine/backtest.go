@@ -113,6 +113,7 @@ type fold struct {
 
 type cell struct {
 	revision int64
+	first    int64 // revision that came
 	deleted  bool
 	values   []string // of t.Columns
 }
@@ -144,7 +145,11 @@ func (f *fold) add(s types.Schema, b *vec.Batch) error {
 		}
 		x.deleted = del >= 0 && x.values[del] == "TRUE"
 		id := f.id(x.values)
-		if was, ok := f.cells[id]; !ok || was.revision < x.revision {
+		was, ok := f.cells[id]
+		if x.first = x.revision; ok {
+			x.first = was.first
+		}
+		if !ok || was.revision < x.revision {
 			f.cells[id] = x
 		}
 	})

@@ -47,6 +47,7 @@ type sourceShared struct {
 	restored   map[string]checkpoint.Split // by split: where the checkpoint has it
 	until      map[string]checkpoint.Split // by split: where Options.Until has it; nil: there is no such limit
 	untilClock int64
+	untilNext  []connector.Split // found since the checkpoint that the run goes on from: read one after the other
 	enum       connector.Enumerator
 	memory     *memory           // of the splits read to their end; nil: checkpoints name them
 	found      []connector.Split // by the first discovery

@@ -23,6 +23,7 @@ import (
 // What was given to the sinks then is what they had been given at the checkpoint, and what the rows lead to that
 // were on their way in it: a run from the checkpoint itself, which reads nothing, has only the latter. So a run from
 // an earlier checkpoint of the same lineage and a run from this one end in the same state, with the same digests.
+// Windows that show results by the clock show what they have in the end of both.
 //
 // Such a run takes no checkpoints, commits neither output nor positions, and writes no dead letters; its
 // sinks are those of a dry run. It wants Checkpoints with a Repo, of which only Fetch is called.
@@ -96,6 +97,32 @@ func (j *Job) limit(s *sourceShared) error {
 				sp.ID, m.ID, sp.Offset)
 		}
 	}
+	if err := j.limitEnded(s, u, ended); err != nil {
+		return err
+	}
+	if !s.source.Bounded() {
+		// As they came to a folder that is watched: the next one when those before had been read. So rows are as late as then.
+		s.found, s.untilNext = s.split(func(x connector.Split) bool { _, ok := s.restored[x.ID]; return ok })
+	}
+	return nil
+}
+
+// split divides what was found into those that hold and the others.
+func (s *sourceShared) split(holds func(connector.Split) bool) (some, others []connector.Split) {
+	for _, x := range s.found {
+		if holds(x) {
+			some = append(some, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return some, others
+}
+
+// limitEnded makes sure that all splits are there that were read to their end since the checkpoint that the run goes on
+// from, of which ended were found.
+func (j *Job) limitEnded(s *sourceShared, u *checkpoint.Source, ended int) error {
+	m := j.o.Until.Checkpoint
 	if s.memory == nil {
 		return nil
 	}
@@ -293,7 +320,7 @@ func (j *Job) standStill() {
 		}
 		return nil
 	}
-	for _, f := range []func(*subtask) error{show, release} {
+	for _, f := range []func(*subtask) error{show, release, showMarked} {
 		j.everywhere(f)
 		if passed, err := j.epochs.pass(j.stop, time.Hour); err != nil || !passed {
 			j.stillErr = err
@@ -313,6 +340,21 @@ func (j *Job) standStill() {
 	j.cancel(errStopped)
 }
 
+// showMarked has windows that show results by the clock show what they have, so that it does not matter when the
+// clock had them do so last.
+func showMarked(s *subtask) error {
+	for _, r := range s.order {
+		w, ok := r.node.Op.(*plan.WindowAgg)
+		if !ok || r.proc == nil || r.open == 0 || w.Window.ProcTime || w.EarlyFireMs <= 0 && w.LateFireMs <= 0 {
+			continue
+		}
+		if err := r.proc.ProcTime(vec.MaxTime - 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // awaitSources waits until all sources are where they should be; false: the job is over before.
 func (j *Job) awaitSources() bool {
 	t := time.NewTicker(2 * time.Millisecond)
@@ -326,7 +368,7 @@ func (j *Job) awaitSources() bool {
 				}
 			}
 		}
-		if all {
+		if all && !j.nextSplit() {
 			return true
 		}
 		select {
@@ -338,6 +380,38 @@ func (j *Job) awaitSources() bool {
 		case <-t.C:
 		}
 	}
+}
+
+// nextSplit gives each source the next split that was found since the checkpoint that the run goes on from; false: there
+// are none left.
+func (j *Job) nextSplit() bool {
+	some := false
+	for _, n := range j.p.Nodes {
+		s := j.sources[n.ID]
+		if s == nil || len(s.untilNext) == 0 {
+			continue
+		}
+		some = true
+		split := s.untilNext[0]
+		s.untilNext = s.untilNext[1:]
+		r := s.runs[s.assigned%len(s.runs)]
+		order, cs := s.assigned, s.clock.add(split.ID)
+		s.assigned++
+		taken := make(chan struct{})
+		st := j.taskOf(n).subtasks[slices.Index(s.runs, r)]
+		st.command(func() error {
+			r.add(split, order, cs)
+			st.reached.Store(false)
+			close(taken)
+			return nil
+		})
+		select {
+		case <-taken:
+		case <-j.ctx.Done():
+			return false
+		}
+	}
+	return some
 }
 
 // everywhere runs f in all subtasks that have not ended, between two batches, and does not wait for it.

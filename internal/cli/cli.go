@@ -50,7 +50,7 @@ in one program without a cluster.`,
 		Version:       version.String(),
 	}
 	root.AddCommand(runCommand(), sqlCommand(), explainCommand(), checkCommand(), planCommand(), stateCommand(), adviseCommand(), whyCommand(),
-		ddlCommand(), backfillCommand(), reconcileCommand(), promoteCommand(), backtestCommand(), pruneCommand(), waitCommand(), dashboardCommand(), exportCommand())
+		ddlCommand(), backfillCommand(), reconcileCommand(), promoteCommand(), backtestCommand(), replayCommand(), pruneCommand(), waitCommand(), dashboardCommand(), exportCommand())
 	return root
 }
 

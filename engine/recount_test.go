@@ -1,0 +1,105 @@
+package engine_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
+	"github.com/tidemark-stream/tidemark/engine"
+	"github.com/tidemark-stream/tidemark/vec"
+)
+
+// TestRecount counts windows again from their source: one that missed a row differs, and is known to; after a row
+// was added to the source a window differs that is not.
+func TestRecount(t *testing.T) {
+	r := newKeptRun(t, keptInput)
+	ctx := context.Background()
+	if err := r.live(); err != nil {
+		t.Fatal(err)
+	}
+	s := r.store().(*results.Memory)
+	tables, err := r.engine(engine.Options{}, "SUM(amount)").ResultTables("board.sql", keptScript)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := results.LayoutOf(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	recount := func(b engine.BackfillOptions) *results.Counted {
+		t.Helper()
+		got, err := r.engine(engine.Options{}, "SUM(amount)").Recount(ctx, "board.sql", keptScript, b, engine.Handler{})
+		if err != nil || got["board"] == nil {
+			t.Fatal(got, err)
+		}
+		return got["board"]
+	}
+	compare := func(c *results.Counted) *results.Recount {
+		t.Helper()
+		got, err := s.Totals(ctx, "live", vec.MinTime, vec.MaxTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missed, err := s.Missed(ctx, "live", vec.MinTime)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Recount(layout, got, missed)
+	}
+	c := recount(engine.BackfillOptions{})
+	if !strings.Contains(string(c.Inputs), `"table":"sales"`) || !strings.Contains(string(c.Inputs), `"rows":6`) {
+		t.Errorf("read was %s", c.Inputs)
+	}
+	x := compare(c)
+	if !x.Passed || x.Windows != 3 || x.Same != 2 || x.Explained != 1 || x.Sums["amount"] != "31" || x.SourceSums["amount"] != "63" || x.Differences[0].Against.Sums["amount"] != "43" {
+		t.Errorf("%+v", x)
+	}
+	if c := recount(engine.BackfillOptions{From: "1970-01-01 00:00:10", To: "1970-01-01 00:00:20"}); len(c.Totals) != 1 || c.Totals[0].Window != 10_000 || c.Totals[0].Keys != 1 {
+		t.Errorf("%+v", c)
+	}
+	if err := os.WriteFile(filepath.Join(r.dir, "in.json"), []byte(keptInput+`{"s":13,"shop":"c","amount":64}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if x := compare(recount(engine.BackfillOptions{})); x.Passed || x.Differing != 2 || x.Differences[0].Window != 10_000 || x.Differences[0].Against.Keys != 2 {
+		t.Errorf("%+v", x)
+	}
+	if progress, err := s.Progress(ctx, "recount", 1); err != nil || len(progress) > 0 {
+		t.Errorf("the target was touched: %v, %v", progress, err)
+	}
+}
+
+// endless is a source whose splits are still to come.
+type endless struct{}
+
+func init() {
+	connector.Register(&connector.Factory{Name: "endless", Formats: true, NewSource: func(connector.SourceConfig) (connector.Source, error) { return endless{}, nil }})
+}
+
+func (endless) Bounded() bool                                               { return false }
+func (endless) Guarantee() string                                           { return "none" }
+func (endless) NewEnumerator(context.Context) (connector.Enumerator, error) { return endless{}, nil }
+func (endless) Discover(context.Context) ([]connector.Split, bool, error)   { return nil, false, nil }
+func (endless) Known([]string)                                              {}
+func (endless) Close() error                                                { return nil }
+func (endless) NewReader(context.Context, int) (connector.Reader, error) {
+	return connector.OpenFunc(func(context.Context, connector.Split) (connector.SplitReader, error) { return nil, nil }), nil
+}
+
+// TestRecount_Unreadable says why sources are not read again.
+func TestRecount_Unreadable(t *testing.T) {
+	for source, want := range map[string]string{
+		"'connector' = 'datagen', 'number-of-rows' = '10'": "made up",
+		"'connector' = 'endless', 'format' = 'json'":       "does not end",
+	} {
+		script := strings.ReplaceAll(keptScript, "'connector' = 'filesystem', 'path' = 'in.json', 'format' = 'json'", source)
+		r := newKeptRun(t, "")
+		got, err := r.engine(engine.Options{}, "SUM(amount)").Recount(context.Background(), "board.sql", script, engine.BackfillOptions{}, engine.Handler{})
+		if err != nil || got["board"] == nil || !strings.Contains(got["board"].Why, want) {
+			t.Errorf("%s: %+v, %v", source, got["board"], err)
+		}
+	}
+}

@@ -20,6 +20,8 @@ import (
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
+	"github.com/tidemark-stream/tidemark/sql/catalog"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // BackfillOptions say what a backfill computes again.
@@ -29,6 +31,8 @@ type BackfillOptions struct {
 	// From and To bound the windows that are written, by their start, as TIMESTAMP text in the windows' local
 	// time; "" is open. Input is read from the beginning, as rows of earlier windows may count.
 	From, To string
+	// Windows are, by table, those that are written, and that are in [From, To); a table that is not named gets all.
+	Windows map[string][]results.Span
 	// Since lets sources that know the time of records begin there and not at their beginning
 	// ('scan.startup.mode' = 'timestamp'); zero: at the beginning.
 	Since time.Time
@@ -46,19 +50,23 @@ const (
 	keyGeneration   = "tidemark.generation"
 	keyBackfillFrom = "tidemark.backfill.from"
 	keyBackfillTo   = "tidemark.backfill.to"
-	keyComplete     = "tidemark.backfill.complete"
+	keyComplete     = catalog.KeyBackfillComplete
+
+	keyBackfillWindows = catalog.KeyBackfillWindows
 )
 
-var generationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// BackfillReport is what a backfill did; it is kept as a record of kind "backfill" with each table.
+// BackfillReport is what a backfill does or did; it is kept as a record of kind "backfill" with each table when it
+// begins and when it ends.
 type BackfillReport struct {
+	results.Made
 	Generation string    `json:"generation"`
 	Table      string    `json:"table"`
 	From       string    `json:"from,omitempty"`
 	To         string    `json:"to,omitempty"`
-	Started    time.Time `json:"started"`
-	Ended      time.Time `json:"ended"`
+	Ended      time.Time `json:"ended,omitzero"`
+	// Left is the start of the first window that was left to the job, as it may still correct it; nil where none
+	// was. Times are of the windows, in ms.
+	Left *int64 `json:"left_from,omitempty"`
 	// Binary is the version of this program, Script the SHA-256 of the SQL text with its variables
 	// replaced by Define, Inputs the tables that were read.
 	Binary string            `json:"binary"`
@@ -68,8 +76,6 @@ type BackfillReport struct {
 	Rows   int64             `json:"rows"`
 	Late   int64             `json:"late"`
 	Dead   int64             `json:"dead_letters"`
-	// Error says why it did not come to its end.
-	Error string `json:"error,omitempty"`
 }
 
 // BackfillInput is a table that a backfill read, and how much of it.
@@ -84,8 +90,15 @@ type BackfillInput struct {
 // Backfill runs a script over history into a generation of its own. Sources that do not end are bounded by
 // what they hold now. The engine must be this call's own.
 func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOptions, h Handler) ([]BackfillReport, error) {
-	if !generationName.MatchString(b.Generation) {
+	if !catalog.GenerationName.MatchString(b.Generation) {
 		return nil, fmt.Errorf("--generation cannot be %q: letters, digits, '.', '_' and '-', at most 64", b.Generation)
+	}
+	// The script says by itself which generation its job writes.
+	written := map[string]string{}
+	if own, err := e.ResultTables(name, text); err == nil { // what is wrong with it is told below
+		for _, t := range own {
+			written[t.Name] = t.Results.Generation
+		}
 	}
 	if e.o.Override == nil {
 		e.o.Override = map[string]string{}
@@ -106,35 +119,135 @@ func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOpti
 		return nil, err
 	}
 	defer closeStores(stores)
+	run := &backfill{e: e, o: b, script: scriptHash(text, e.o.Define), id: newRun(), started: time.Now().UTC()}
 	for i, s := range stores {
-		if err := s.Ensure(ctx); err != nil {
-			return nil, fmt.Errorf("table %s: %w", tables[i].Name, err)
-		}
-		p, err := s.Pointer(ctx)
+		x, err := run.target(ctx, tables[i], s, written[tables[i].Name])
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", tables[i].Name, err)
 		}
-		if err := notShown(&p, b.Generation, tables[i].Name); err != nil {
-			return nil, err
-		}
+		run.targets = append(run.targets, x)
 	}
 	e.o.Only = func(p *plan.Plan) bool { return writesResults(p, b.Table) || b.Unversioned && b.Table == "" }
-	run := &backfill{e: e, o: b, script: scriptHash(text, e.o.Define), started: time.Now().UTC()}
+	e.claim = run.claim
 	h = run.watch(h)
 	if err = e.Script(ctx, name, text, h); err != nil && !run.began.Load() {
 		return nil, err // nothing was written, so there is nothing to tell of
 	}
 	var out []BackfillReport
-	for i, t := range tables {
-		r := run.report(t, err)
-		doc, jerr := json.Marshal(r)
-		nctx := context.WithoutCancel(ctx)
-		if nerr := errors.Join(jerr, stores[i].Note(nctx, results.Record{Kind: "backfill", Name: b.Generation, At: r.Ended.UnixMilli(), Document: doc})); nerr != nil && err == nil {
-			err = fmt.Errorf("the record of the backfill of table %s: %w", t.Name, nerr)
+	for _, x := range run.targets {
+		r, nerr := run.end(context.WithoutCancel(ctx), x, err)
+		if nerr != nil && err == nil {
+			err = fmt.Errorf("the record of the backfill of table %s: %w", x.t.Name, nerr)
 		}
 		out = append(out, r)
 	}
 	return out, err
+}
+
+// target is a table of results that a backfill fills.
+type target struct {
+	t       *connector.Table
+	s       results.Store
+	spans   []results.Span // of windows that are written
+	left    *int64
+	job     int64 // the watermark of the job when the backfill began
+	claimed bool
+}
+
+// target finds out which windows of a table are to be computed: not those that the job may still correct, as what
+// there is of them now would be taken for the end of it.
+func (b *backfill) target(ctx context.Context, t *connector.Table, s results.Store, written string) (*target, error) {
+	if err := s.Ensure(ctx); err != nil {
+		return nil, err
+	}
+	p, err := s.Pointer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := notShown(&p, b.o.Generation, t.Name); err != nil {
+		return nil, err
+	}
+	x := &target{t: t, s: s}
+	asked := results.All
+	for _, y := range []struct {
+		text string
+		at   *int64
+	}{{b.o.From, &asked.From}, {b.o.To, &asked.To}} {
+		if y.text != "" {
+			if *y.at, err = ParseTime(y.text); err != nil {
+				return nil, err
+			}
+		}
+	}
+	spans := []results.Span{asked}
+	if some := b.o.Windows[t.Name]; some != nil {
+		spans = asked.Clip(results.Join(some))
+	}
+	var to int64
+	if to, x.job, err = results.Settled(ctx, s, t.Results, written); err != nil {
+		return nil, err
+	}
+	if t.Results.WindowStart == "" {
+		x.spans = spans
+		return x, nil
+	}
+	x.spans = results.Span{From: vec.MinTime, To: to}.Clip(spans)
+	if len(x.spans) == 0 {
+		return nil, fmt.Errorf("the job may still correct all windows %s (those from %s on), so they are left to it; wait, or run a job in a generation of its own ('%s') and promote that",
+			results.SpansText(spans), FormatTime(to), keyGeneration)
+	}
+	if len(spans) > 0 && to < spans[len(spans)-1].To {
+		x.left = &to
+	}
+	if !slices.Equal(x.spans, []results.Span{results.All}) {
+		var parts []string
+		for _, y := range x.spans {
+			part := "/"
+			if y.From != vec.MinTime {
+				part = fmt.Sprint(y.From) + part
+			}
+			if y.To != vec.MaxTime {
+				part += fmt.Sprint(y.To)
+			}
+			parts = append(parts, part)
+		}
+		b.e.o.Override[keyBackfillWindows+t.Name] = strings.Join(parts, ", ")
+	}
+	return x, nil
+}
+
+// claim notes that tables of a job are about to be written by this backfill, and by no other one; place is where
+// its checkpoints are.
+func (b *backfill) claim(ctx context.Context, p *plan.Plan, place string) error {
+	for _, x := range b.targets {
+		if !writesResults(p, x.t.Name) || x.claimed {
+			continue
+		}
+		b.place = place
+		doc := b.report(x, nil)
+		doc.Begun, doc.Windows = true, nil
+		if err := results.Claim(ctx, x.s, b.o.Generation, doc, doc.Made); err != nil {
+			return &connector.Fatal{Err: fmt.Errorf("table %s: %w", x.t.Name, err)}
+		}
+		x.claimed = true
+	}
+	return nil
+}
+
+// end keeps the record of what became of a table.
+func (b *backfill) end(ctx context.Context, x *target, err error) (BackfillReport, error) {
+	r := b.report(x, err)
+	if err == nil {
+		spans, werr := results.Whole(ctx, x.s, x.t.Results, b.o.Generation, x.spans, x.job)
+		if werr != nil {
+			return r, werr
+		}
+		if r.Moving = x.t.Results.WindowStart == "" && x.job != vec.MaxTime; !r.Moving && !slices.Equal(spans, []results.Span{results.All}) {
+			r.Windows = append([]results.Span{}, spans...)
+		}
+	}
+	doc, jerr := json.Marshal(r)
+	return r, errors.Join(jerr, x.s.Note(ctx, results.Record{Kind: results.KindBackfill, Name: b.o.Generation, At: r.Ended.UnixMilli(), Document: doc}))
 }
 
 func closeStores(stores []results.Store) {
@@ -260,7 +373,10 @@ type backfill struct {
 	e       *Engine
 	o       BackfillOptions
 	script  string
+	id      string // of this run
+	place   string // of its checkpoints
 	started time.Time
+	targets []*target
 	reports atomic.Pointer[[]account]
 	began   atomic.Bool // a job was started
 }
@@ -295,9 +411,11 @@ func (b *backfill) watch(h Handler) Handler {
 	return h
 }
 
-// report is what became of table t.
-func (b *backfill) report(t *connector.Table, err error) BackfillReport {
-	r := BackfillReport{Generation: b.o.Generation, Table: t.Name, From: b.o.From, To: b.o.To, Started: b.started, Ended: time.Now().UTC(),
+// report is what has become of a table by now.
+func (b *backfill) report(x *target, err error) BackfillReport {
+	t := x.t
+	r := BackfillReport{Generation: b.o.Generation, Table: t.Name, From: b.o.From, To: b.o.To, Ended: time.Now().UTC(), Left: x.left,
+		Made:   results.Made{Started: b.started, Place: b.place, Run: b.id},
 		Binary: version.String(), Script: b.script, Define: b.e.o.Define}
 	if err != nil {
 		r.Error = err.Error()
@@ -306,13 +424,13 @@ func (b *backfill) report(t *connector.Table, err error) BackfillReport {
 	if all == nil {
 		return r
 	}
-	for _, x := range *all {
-		if !writesResults(x.p, t.Name) {
+	for _, a := range *all {
+		if !writesResults(a.p, t.Name) {
 			continue
 		}
-		r.Late += x.r.Late
-		r.Dead += x.r.Dead
-		for _, n := range x.r.Nodes {
+		r.Late += a.r.Late
+		r.Dead += a.r.Dead
+		for _, n := range a.r.Nodes {
 			switch o := n.Node.Op.(type) {
 			case *plan.Sink:
 				if o.Table != nil && o.Table.Name == t.Name {
@@ -320,7 +438,7 @@ func (b *backfill) report(t *connector.Table, err error) BackfillReport {
 				}
 			case *plan.Source:
 				in := BackfillInput{Table: o.Table.Name, Connector: o.Table.Connector, Options: public(o.Table.Options), Rows: n.RowsIn}
-				for _, s := range x.r.Sources {
+				for _, s := range a.r.Sources {
 					if s.Node == n.Node {
 						in.Bytes = s.Bytes
 					}
@@ -332,18 +450,29 @@ func (b *backfill) report(t *connector.Table, err error) BackfillReport {
 	return r
 }
 
-// public leaves out what may be secret.
+// public leaves out what may be secret: values of options that are called so, and users and passwords in URLs.
 func public(options map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range options {
 		low := strings.ToLower(k)
-		if strings.Contains(low, "password") || strings.Contains(low, "secret") || strings.Contains(low, "jaas") || strings.Contains(low, "token") || strings.Contains(low, "credential") {
+		switch {
+		case slices.ContainsFunc([]string{"password", "passwd", "secret", "jaas", "token", "credential", "api-key", "apikey", "authorization", "access-key", "header"},
+			func(s string) bool { return strings.Contains(low, s) }):
 			v = "***"
+		default:
+			v = urlUser.ReplaceAllString(v, "$1***@")
+			v = urlSecret.ReplaceAllString(v, "$1***")
 		}
 		out[k] = v
 	}
 	return out
 }
+
+var (
+	// A password may hold any letter, also an @ by mistake: all up to the last @ before the path goes.
+	urlUser   = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s]*@`)
+	urlSecret = regexp.MustCompile(`(?i)([?&;](?:user|password|passwd|pwd|token|secret|key|sig|signature|access_token|sslpassword)=)[^&;\s]*`)
+)
 
 // scriptHash tells scripts apart: of the text and the variables that it was run with.
 func scriptHash(text string, define map[string]string) string {

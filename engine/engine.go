@@ -57,7 +57,11 @@ type Options struct {
 }
 
 // Engine runs SQL.
-type Engine struct{ o Options }
+type Engine struct {
+	o Options
+	// claim is asked before a job begins to write, where its checkpoints are at place; nil: nobody is.
+	claim func(ctx context.Context, p *plan.Plan, place string) error
+}
 
 // New returns an engine.
 func New(o Options) *Engine {
@@ -67,7 +71,7 @@ func New(o Options) *Engine {
 	if o.Stderr == nil {
 		o.Stderr = &lockedFile{f: os.Stderr}
 	}
-	return &Engine{o}
+	return &Engine{o: o}
 }
 
 // lockedFile keeps the lines of several writers whole.
@@ -345,10 +349,16 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 		err = rec.fit(func() (*plan.Plan, error) { return r.twoPhases(st) })
 		p, run.Plan = rec.p, rec.p
 		if err == nil {
-			err = freshGeneration(ctx, p, rec.lineage, rec.from, cfg)
+			err = freshGeneration(ctx, p, rec, cfg)
 		}
 		prepare, restart = rec.prepare, checkpoint.NewRestart(rec.o.Restart)
 		o.StateMemory = rec.o.StateMemory
+	}
+	if err == nil && rec == nil && !r.e.o.Dry {
+		err = freshGeneration(ctx, p, nil, cfg)
+	}
+	if err == nil && r.e.claim != nil {
+		err = r.e.claim(ctx, p, rec.place())
 	}
 	if _, set := cfg.All()[checkpoint.KeyStateMemory]; err == nil && rec == nil && set {
 		// Without checkpoints state still may be larger than memory.

@@ -15,28 +15,73 @@ import (
 const keyGoOn = "tidemark.generation.go-on"
 
 // freshGeneration refuses a start that would count revisions anew in a generation that has some: the same
-// key and revision would get other content. A start from the newest checkpoint goes on counting; others, such as
-// one with --fresh or from an older savepoint, want a generation of their own.
-func freshGeneration(ctx context.Context, p *plan.Plan, lineage string, from *checkpoint.Manifest, cfg *catalog.Config) error {
-	if cfg.All()[keyGoOn] == "true" || from != nil && from.Lineage == lineage {
+// key and revision would get other content. A start that has its counters from the newest checkpoint goes on
+// counting; others, such as one with --fresh, from an older savepoint, or of a changed query whose counters are
+// dropped, want a generation of their own.
+func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *catalog.Config) error {
+	if cfg.All()[keyGoOn] == "true" {
 		return nil
+	}
+	lineage, from, kept := "", (*checkpoint.Manifest)(nil), func(*connector.Table) bool { return true }
+	if rec != nil {
+		lineage, from = rec.lineage, rec.from
+	}
+	if from != nil {
+		r, err := rec.match(from)
+		if err != nil {
+			return err
+		}
+		kept = func(t *connector.Table) bool { return keepsCounter(p, r, t) }
 	}
 	for _, t := range p.Results() {
 		if !results.Known(t.Connector) {
+			continue
+		}
+		counts := kept(t)
+		if counts && from != nil && from.Lineage == lineage {
 			continue
 		}
 		last, err := lastProgress(ctx, t)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
-		if last == nil || last.Lineage == lineage || from != nil && from.Lineage == last.Lineage && from.ID >= last.Checkpoint {
+		if last == nil || counts && (lineage != "" && last.Lineage == lineage || from != nil && from.Lineage == last.Lineage && from.ID >= last.Checkpoint) {
 			continue
 		}
-		return &connector.Fatal{Err: fmt.Errorf("generation %s of table %s was written by another run, up to its checkpoint %d: this start counts revisions anew and would contradict it; "+
+		why := fmt.Sprintf("was written by another run, up to its checkpoint %d", last.Checkpoint)
+		if !counts {
+			why = "has revisions, and the state that counts them is not kept"
+		}
+		return &connector.Fatal{Err: fmt.Errorf("generation %s of table %s %s: this start counts revisions anew and would contradict it; "+
 			"SET '%s' = '%s' (or another new name), or write into it all the same with SET '%s' = 'true'",
-			last.Generation, t.Name, last.Checkpoint, keyGeneration, next(last.Generation), keyGoOn)}
+			last.Generation, t.Name, why, keyGeneration, next(last.Generation), keyGoOn)}
 	}
 	return nil
+}
+
+// keepsCounter reports whether the counter of the revisions of t finds its state.
+func keepsCounter(p *plan.Plan, r *checkpoint.Report, t *connector.Table) bool {
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); !ok || s.Table != t {
+			continue
+		}
+		for len(n.Inputs) > 0 {
+			if n = p.Nodes[n.Inputs[0].From]; isRevise(n) {
+				break
+			}
+		}
+		for _, l := range r.Lines {
+			if l.Node == n.ID && isRevise(n) && l.Verdict == checkpoint.StartsEmpty {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isRevise(n *plan.Node) bool {
+	_, ok := n.Op.(*plan.Revise)
+	return ok
 }
 
 // lastProgress is the newest progress row of the generation that t is written in; nil where there is none.

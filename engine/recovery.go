@@ -103,6 +103,28 @@ func (r *scriptRun) recovery(ctx context.Context, at int, p *plan.Plan, cfg *cat
 	return c, nil
 }
 
+// place is where the checkpoints are, so that it is told from all other places; that of a job without any is the
+// process.
+func (c *recovery) place() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	if c == nil {
+		return fmt.Sprintf("nowhere (process %d on %s)", os.Getpid(), host)
+	}
+	at := object.Join(c.dir, checkpoint.JobFolder(c.job))
+	if strings.Contains(at, "://") {
+		return at
+	}
+	if !filepath.IsAbs(at) {
+		if abs, err := filepath.Abs(filepath.Join(c.e.o.Dir, at)); err == nil {
+			at = abs
+		}
+	}
+	return at + " on " + host
+}
+
 // skip commits what a job that had come to its end may have left to be committed, and does not run it.
 func (r *scriptRun) skip(ctx context.Context, c *recovery, o job.Options) error {
 	o.Checkpoints = &job.CheckpointOptions{Repo: c.repo, Job: c.job, Recover: c.recover, WorkDir: c.work}

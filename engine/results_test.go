@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,7 +235,7 @@ func TestBackfill(t *testing.T) {
 	if got := r.cells(results.Query{Generation: "g2"}); got != "a@0=41/1 b@0=2/1" {
 		t.Errorf("g2: %s", got)
 	}
-	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 1 || records[0].Name != "g2" || !bytes.Contains(records[0].Document, []byte(`"script_sha256"`)) {
+	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 2 || records[0].Name != "g2" || !bytes.Contains(records[0].Document, []byte(`"script_sha256"`)) {
 		t.Errorf("records %v, %v", records, err)
 	}
 	if _, err := results.Promote(ctx, s, "g2", 0, 10_000, false); err == nil {
@@ -247,7 +248,7 @@ func TestBackfill(t *testing.T) {
 	if _, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(ctx, "board.sql", keptScript, b, engine.Handler{}); err == nil || !strings.Contains(err.Error(), "by another run") {
 		t.Errorf("the same backfill again: %v", err)
 	}
-	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 1 {
+	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 2 || bytes.Contains(records[0].Document, []byte(`"begun"`)) || !bytes.Contains(records[1].Document, []byte(`"begun"`)) {
 		t.Errorf("records %v, %v", records, err)
 	}
 	rec, err := results.Reconcile(ctx, s, "g2", "", 0, 10_000)
@@ -271,6 +272,104 @@ func TestBackfill(t *testing.T) {
 	}
 	if got := r.cells(results.Query{}); got != live {
 		t.Errorf("rolled back: %s", got)
+	}
+}
+
+// TestBackfill_JobGoesOn computes history beside a job that may still correct the newest windows.
+func TestBackfill_JobGoesOn(t *testing.T) {
+	r := newKeptRun(t, keptInput)
+	ctx := context.Background()
+	if err := r.live(); err != nil {
+		t.Fatal(err)
+	}
+	s := r.store().(*results.Memory)
+	goesOn := func(watermark int64) {
+		p, err := s.Progress(ctx, "live", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p[0].At, p[0].Watermark, p[0].Missed = p[0].At+1, watermark, nil
+		p[0].Checkpoint++
+		s.AddProgress(p[0])
+	}
+	backfill := func(b engine.BackfillOptions) (engine.BackfillReport, error) {
+		got, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(ctx, "board.sql", keptScript, b, engine.Handler{})
+		if err != nil {
+			return engine.BackfillReport{}, err
+		}
+		return got[0], nil
+	}
+	goesOn(14_998) // the lateness of the first window ends a millisecond later
+	if _, err := backfill(engine.BackfillOptions{Generation: "g1", From: "1970-01-01"}); err == nil || !strings.Contains(err.Error(), "the job may still correct all windows") {
+		t.Errorf("nothing is settled: %v", err)
+	}
+	goesOn(14_999)
+	got, err := backfill(engine.BackfillOptions{Generation: "g2"})
+	if err != nil || got.Left == nil || *got.Left != 10_000 || !slices.Equal(got.Windows, []results.Span{{From: vec.MinTime, To: 10_000}}) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got := r.cells(results.Query{Generation: "g2"}); got != "a@0=41/1 b@0=2/1" {
+		t.Errorf("g2: %s", got)
+	}
+	if rec, err := results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime); err != nil || !rec.Equal() || rec.Windows != 1 {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	if _, err := results.Promote(ctx, s, "g2", 0, 20_000, false); err == nil || !strings.Contains(err.Error(), "whole for windows") {
+		t.Errorf("promoted for more than it has: %v", err)
+	}
+	p, err := results.Promote(ctx, s, "g2", vec.MinTime, vec.MaxTime, false)
+	if err != nil || p.Base() != "live" || p.Of(0) != "g2" || p.Of(10_000) != "live" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if got := r.cells(results.Query{}); got != "a@0=41/1 b@0=2/1 a@10=4/1 b@30=16/1" {
+		t.Errorf("readers see %s", got)
+	}
+	// Some windows only.
+	some := engine.BackfillOptions{Generation: "g3", Windows: map[string][]results.Span{"board": {{From: 0, To: 1}, {From: 30_000, To: 30_001}}}}
+	goesOn(vec.MaxTime)
+	if got, err = backfill(some); err != nil || got.Left != nil || len(got.Windows) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := r.cells(results.Query{Generation: "g3"}); got != "a@0=41/1 b@0=2/1 b@30=16/1" {
+		t.Errorf("g3: %s", got)
+	}
+}
+
+// TestRun_CounterDropped starts a changed query whose counters of revisions are left behind.
+func TestRun_CounterDropped(t *testing.T) {
+	r := newKeptRun(t, keptInput)
+	ctx := context.Background()
+	if err := r.live(); err != nil {
+		t.Fatal(err)
+	}
+	run := func(set string) error {
+		o := engine.Options{Recovery: engine.RecoveryOptions{AllowDropped: true}}
+		places, err := filepath.Glob(filepath.Join(r.dir, "state", "board.sql", "checkpoints", "*"))
+		if err != nil || len(places) == 0 {
+			all, _ := filepath.Glob(filepath.Join(r.dir, "state", "*", "*"))
+			t.Fatalf("no checkpoint: %v; %v", err, all)
+		}
+		o.Recovery.From = places[len(places)-1]
+		return r.engine(o, "SUM(amount) * 2").Script(ctx, "board.sql", set+keptScript, engine.Handler{})
+	}
+	if err := run(""); err == nil || !strings.Contains(err.Error(), "the state that counts them is not kept") || !strings.Contains(err.Error(), "SET 'tidemark.generation' = 'live2'") {
+		t.Errorf("in the same generation: %v", err)
+	}
+	if err := run("SET 'tidemark.generation' = 'live2';\n"); err != nil {
+		t.Errorf("in one of its own: %v", err)
+	}
+}
+
+func TestPublic(t *testing.T) {
+	got := engine.Public(map[string]string{"url": "postgres://a:TOP@SECRET@h:1/db?sslmode=off&password=TOPSECRET", "password": "TOPSECRET", "path": "in.json",
+		"properties.sasl.jaas.config": "TOPSECRET", "properties.bootstrap.servers": "h:9092"})
+	for k, v := range got {
+		if strings.Contains(v, "SECRET") {
+			t.Errorf("%s = %s", k, v)
+		}
+	}
+	if got["path"] != "in.json" || got["properties.bootstrap.servers"] != "h:9092" || got["url"] != "postgres://***@h:1/db?sslmode=off&password=***" {
+		t.Errorf("%v", got)
 	}
 }
 

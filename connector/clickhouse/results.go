@@ -293,8 +293,8 @@ func (s *store) known(ctx context.Context) (map[string]bool, error) {
 }
 
 // Conflicts implements results.Store.
-func (s *store) Conflicts(ctx context.Context) (int64, error) {
-	return s.Count(ctx, s.d.name("_conflicts"))
+func (s *store) Conflicts(ctx context.Context, generation string) (int64, error) {
+	return s.Count(ctx, s.d.name("_conflicts")+s.OfGeneration(generation))
 }
 
 // Note implements results.Store.

@@ -239,8 +239,8 @@ func (s *store) Point(ctx context.Context, p results.Pointer) error {
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Conflicts implements results.Store.
-func (s *store) Conflicts(ctx context.Context) (int64, error) {
-	return s.Count(ctx, s.d.name("_conflicts"))
+func (s *store) Conflicts(ctx context.Context, generation string) (int64, error) {
+	return s.Count(ctx, s.d.name("_conflicts")+s.OfGeneration(generation))
 }
 
 // Note implements results.Store.

@@ -88,7 +88,7 @@ func MeasureStore(ctx context.Context, s Store) ([]Measure, error) {
 			out = append(out, Measure{"revisions_per_cell", "Revisions a cell.", g.Name, float64(g.Revisions) / float64(g.Keys)})
 		}
 	}
-	n, err := s.Conflicts(ctx)
+	n, err := s.Conflicts(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,9 @@ var targetHelp = map[string]string{
 	"parts": "Active parts of the table.", "parts_in_partition": "Active parts of the partition that has most: inserts are slowed down and refused where there are too many.",
 	"partitions": "Partitions of the table.", "rows": "Rows of the table.", "bytes": "Bytes of the table.", "index_bytes": "Bytes of its indexes.",
 	"merges": "Merges under way.", "merge_seconds": "How long the longest one has run.", "mutations": "Mutations that wait or run.", "mutation_parts": "Parts that they have to do.",
-	"mutations_failing": "Mutations that have failed and are tried again.", "dead_rows": "Rows that wait for VACUUM.", "vacuum_age_seconds": "Since the last VACUUM.",
+	"mutations_failing": "Mutations that have failed and are tried again.", "queries": "Queries that have read the table in the last five minutes.", "query_rows_read": "Rows that such a query has read, on average.",
+	"query_bytes_read": "Bytes that such a query has read, on average.", "query_result_rows": "Rows of its result, on average.", "query_seconds": "How long it took, on average.",
+	"dead_rows": "Rows that wait for VACUUM.", "vacuum_age_seconds": "Since the last VACUUM.",
 }
 
 // MeasureHealth are the numbers of Store.Health, named target_ and so on, which cost little.

@@ -29,7 +29,7 @@ type Memory struct {
 	pointers  []Pointer   // the oldest first
 	progress  []connector.Progress
 	records   []Record
-	conflicts map[string]bool
+	conflicts map[string]string // the generation, by key, generation and revision
 }
 
 // memoryRow is a revision. Its values are as in Rows, in the order of the table's columns.
@@ -47,7 +47,7 @@ func NewMemory(t *connector.Table) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Memory{l: l, conflicts: map[string]bool{}}, nil
+	return &Memory{l: l, conflicts: map[string]string{}}, nil
 }
 
 // Add adds revisions, with values as in Rows, in the order of the table's columns. One that is there already
@@ -66,7 +66,7 @@ func (m *Memory) Add(rows ...[]any) {
 		if !there {
 			m.rows = slices.Insert(m.rows, at, r)
 		} else if textOf(m.rows[at].values) != textOf(r.values) {
-			m.conflicts[fmt.Sprintf("%s\x00%s\x00%d", r.key, r.generation, r.revision)] = true
+			m.conflicts[fmt.Sprintf("%s\x00%s\x00%d", r.key, r.generation, r.revision)] = r.generation
 		}
 	}
 }
@@ -591,11 +591,20 @@ func (m *Memory) Corrected(_ context.Context, generation string, from, to, after
 }
 
 // Conflicts implements Store.
-func (m *Memory) Conflicts(context.Context) (int64, error) {
+func (m *Memory) Conflicts(_ context.Context, generation string) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return int64(len(m.conflicts)), nil
+	var n int64
+	for _, g := range m.conflicts {
+		if generation == "" || g == generation {
+			n++
+		}
+	}
+	return n, nil
 }
+
+// Layout implements Store.
+func (m *Memory) Layout() *Layout { return m.l }
 
 // Note implements Store.
 func (m *Memory) Note(_ context.Context, r Record) error {

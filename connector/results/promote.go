@@ -15,7 +15,8 @@ import (
 // Move is a change of the pointer; the document of records of kind "promote" and "rollback".
 type Move struct {
 	Generation string  `json:"generation,omitempty"`
-	From       int64   `json:"from"`
+	Spans      []Span  `json:"spans,omitempty"`
+	From       int64   `json:"from"` // of the first span, and To of the last
 	To         int64   `json:"to"`
 	Forced     bool    `json:"forced,omitempty"`
 	Before     Pointer `json:"before"`
@@ -32,74 +33,156 @@ func (r *Refused) Error() string {
 
 // MayPromote says why a generation must not be promoted for the windows that start in [from, to), nil where
 // it may: the newest reconciliation of any of these windows must be of all of them, must have passed, and
-// must be younger than what the generation was made by. Records are newest first.
+// must be younger than what the generation was made by, which must have come to its end and be whole for
+// them. Records are newest first.
 func MayPromote(records []Record, generation string, from, to int64) error {
+	return mayPromote(records, generation, Span{from, to})
+}
+
+func mayPromote(records []Record, generation string, span Span) error {
 	no := func(format string, args ...any) error { return &Refused{generation, fmt.Sprintf(format, args...)} }
-	var made int64
-	for _, r := range records {
-		if r.Name != generation || r.Kind != KindBackfill {
-			continue
-		}
-		made = r.At
-		var doc struct {
-			Error string `json:"error"`
-		}
-		if json.Unmarshal(r.Document, &doc) == nil && doc.Error != "" {
-			return no("its newest backfill did not come to its end (%s); run it again, or force it", doc.Error)
-		}
-		break
+	text := rangeText(span.From, span.To)
+	made, known := newestMade(records)[generation]
+	switch {
+	case !known:
+	case made.Begun:
+		return no("its newest backfill, begun at %s, has not come to its end; let it, or run it again, which goes on where it was", made.Started.Format(time.DateTime))
+	case made.Error != "":
+		return no("its newest backfill did not come to its end (%s); run it again, or force it", made.Error)
+	case made.Moving:
+		return no("its table has no windows, and the job goes on writing its own generation, which readers would not see any more; " +
+			"run the job in a generation of its own ('tidemark.generation') and promote that, or force it")
+	case !span.within(made.Spans()):
+		return no("its backfill is whole for windows %s only, and windows %s are to be promoted: those that the job could still correct were left to it; "+
+			"promote it without --from and --to, for what it is whole for, or force it", SpansText(made.Spans()), text)
 	}
-	for _, r := range records {
-		if r.Name != generation || r.Kind != KindReconcile {
+	for _, r := range alive(records, generation) {
+		if r.Kind != KindReconcile {
 			continue
 		}
 		var rec Reconciliation
 		if err := json.Unmarshal(r.Document, &rec); err != nil {
 			return no("the record of its reconciliation is not understood (%v)", err)
 		}
+		compared := rec.compared()
 		switch {
-		case rec.To <= from || rec.From >= to:
+		case !span.meets(compared):
 			continue
-		case rec.From > from || rec.To < to:
-			return no("its newest reconciliation compared windows %s only, and windows %s are to be promoted; reconcile these, or force it", rangeText(rec.From, rec.To), rangeText(from, to))
+		case !span.within(compared):
+			return no("its newest reconciliation compared windows %s only, and windows %s are to be promoted; reconcile these, or force it", SpansText(compared), text)
+		case rec.Conflicts > 0:
+			return no("%d of its keys have an equal revision with different content; make it again under another name, or force it", rec.Conflicts)
 		case !rec.Passed:
 			return no("its newest reconciliation, with %s, found %d windows that differ without a known reason; look at them, or force it", rec.Against, rec.Differing-rec.Explained)
-		case r.At < made:
+		case known && r.At < made.At:
 			return no("it was written again since it was reconciled; reconcile it again, or force it")
 		}
 		return nil
 	}
-	return no("windows %s were never reconciled with another generation; reconcile them, or force it", rangeText(from, to))
+	return no("windows %s were never reconciled with another generation; reconcile them, or force it", text)
+}
+
+// Reconciled lists, by generation, the windows that it may be promoted for without force.
+func Reconciled(records []Record) map[string][]Range {
+	bounds := map[string][]int64{}
+	slim := slices.Clone(records)
+	for i, r := range slim {
+		if r.Kind != KindReconcile {
+			continue
+		}
+		var doc Reconciliation
+		if json.Unmarshal(r.Document, &doc) != nil {
+			continue
+		}
+		for _, s := range doc.compared() {
+			bounds[r.Name] = append(bounds[r.Name], s.From, s.To)
+		}
+		doc.Differences, doc.Backfill = nil, nil // which may be long, and the record is looked at often
+		if text, err := json.Marshal(doc); err == nil {
+			slim[i].Document = text
+		}
+	}
+	out := map[string][]Range{}
+	for g, at := range bounds {
+		slices.Sort(at)
+		at = slices.Compact(at)
+		for i := 1; i < len(at); i++ {
+			if mayPromote(slim, g, Span{at[i-1], at[i]}) != nil {
+				continue
+			}
+			list := out[g]
+			if n := len(list); n > 0 && list[n-1].To == at[i-1] {
+				list[n-1].To = at[i]
+			} else {
+				out[g] = append(list, Range{From: at[i-1], To: at[i], Generation: g})
+			}
+		}
+	}
+	return out
+}
+
+// Promotion is a move of the pointer that may be done.
+type Promotion struct {
+	s    Store
+	kind string
+	m    Move
 }
 
 // Promote makes a generation count for the windows that start in [from, to), in one atomic step, and keeps a
-// record. Unless forced, it has to be reconciled.
+// record. All windows are those that it is whole for. Unless forced, it has to be reconciled.
 func Promote(ctx context.Context, s Store, generation string, from, to int64, force bool) (Pointer, error) {
+	p, err := PreparePromotion(ctx, s, generation, from, to, force)
+	if err != nil {
+		return Pointer{}, err
+	}
+	return p.Do(ctx)
+}
+
+// PreparePromotion looks whether Promote may do what is asked.
+func PreparePromotion(ctx context.Context, s Store, generation string, from, to int64, force bool) (*Promotion, error) {
 	if from >= to {
-		return Pointer{}, fmt.Errorf("no window starts between %s and %s", timeText(from), timeText(to))
+		return nil, fmt.Errorf("no window starts between %s and %s", timeText(from), timeText(to))
 	}
 	before, err := s.Pointer(ctx)
 	if err != nil {
-		return before, err
+		return nil, err
 	}
 	have, err := s.Generations(ctx)
 	if err != nil {
-		return before, err
+		return nil, err
 	}
 	if !slices.ContainsFunc(have, func(g Generation) bool { return g.Name == generation }) {
-		return before, &Refused{generation, "it has no rows, so readers would see nothing"}
+		return nil, &Refused{generation, "it has no rows, so readers would see nothing"}
 	}
-	if !force {
-		records, err := s.Records(ctx, "")
-		if err != nil {
-			return before, err
-		}
-		if err := MayPromote(records, generation, from, to); err != nil {
-			return before, err
+	records, err := s.Records(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	spans := []Span{{from, to}}
+	if made, known := newestMade(records)[generation]; known && spans[0] == All {
+		if spans = made.Spans(); len(spans) == 0 {
+			return nil, &Refused{generation, "its backfill found no window that the job could not still correct"}
 		}
 	}
-	return move(ctx, s, KindPromote, Move{Generation: generation, From: from, To: to, Forced: force, Before: before, After: before.Promote(from, to, generation)})
+	after := before
+	for _, x := range spans {
+		if !force {
+			if err := mayPromote(records, generation, x); err != nil {
+				return nil, err
+			}
+		}
+		after = after.Promote(x.From, x.To, generation)
+	}
+	after.Version, after.Prior = before.Version+1, before.Version
+	if err := s.Layout().CheckRange(&after); err != nil {
+		return nil, err
+	}
+	return &Promotion{s, KindPromote, Move{Generation: generation, Spans: spans, From: spans[0].From, To: spans[len(spans)-1].To,
+		Forced: force, Before: before, After: after}}, nil
 }
+
+// Do moves the pointer.
+func (p *Promotion) Do(ctx context.Context) (Pointer, error) { return move(ctx, p.s, p.kind, p.m) }
 
 // Back is the pointer that a rollback of the newest of the versions, newest first, sets.
 func Back(versions []Pointer) (Pointer, error) {
@@ -121,17 +204,26 @@ func Back(versions []Pointer) (Pointer, error) {
 
 // Rollback takes the newest promotion back that was not taken back yet, in one atomic step.
 func Rollback(ctx context.Context, s Store) (Pointer, error) {
-	versions, err := s.Pointers(ctx)
+	p, err := PrepareRollback(ctx, s)
 	if err != nil {
 		return Pointer{}, err
+	}
+	return p.Do(ctx)
+}
+
+// PrepareRollback looks whether Rollback may do what is asked.
+func PrepareRollback(ctx context.Context, s Store) (*Promotion, error) {
+	versions, err := s.Pointers(ctx)
+	if err != nil {
+		return nil, err
 	}
 	next, err := Back(versions)
 	if err != nil {
-		return Pointer{}, err
+		return nil, err
 	}
 	have, err := s.Generations(ctx)
 	if err != nil {
-		return Pointer{}, err
+		return nil, err
 	}
 	there := map[string]bool{Live: true}
 	for _, g := range have {
@@ -139,10 +231,10 @@ func Rollback(ctx context.Context, s Store) (Pointer, error) {
 	}
 	for _, g := range next.Generations() {
 		if !there[g] {
-			return Pointer{}, fmt.Errorf("generation %s, which the pointer named before, has been dropped", g)
+			return nil, fmt.Errorf("generation %s, which the pointer named before, has been dropped", g)
 		}
 	}
-	return move(ctx, s, KindRollback, Move{From: vec.MinTime, To: vec.MaxTime, Before: versions[0], After: next})
+	return &Promotion{s, KindRollback, Move{From: vec.MinTime, To: vec.MaxTime, Before: versions[0], After: next}}, nil
 }
 
 // move sets the pointer and keeps a record, which is of no use to the pointer itself.
@@ -158,7 +250,7 @@ func move(ctx context.Context, s Store, kind string, m Move) (Pointer, error) {
 }
 
 // Wait waits until all windows of a generation ("": that of the job) are written that are over at the
-// watermark until (Times.Watermark). It looks every so often, and tells of each newer progress.
+// watermark until (Times.Closed). It looks every so often, and tells of each newer progress.
 func Wait(ctx context.Context, s Store, generation string, until int64, every time.Duration, tell func(connector.Progress)) error {
 	if generation == "" {
 		p, err := s.Pointer(ctx)
@@ -181,7 +273,7 @@ func Wait(ctx context.Context, s Store, generation string, until int64, every ti
 				seen = p.At
 				tell(p)
 			}
-			if p.Watermark >= until-1 {
+			if p.Watermark >= until {
 				return nil
 			}
 		}

@@ -18,8 +18,11 @@ type PruneOptions struct {
 	// Grace is for how long a generation stays after it was replaced or made: somebody may look at it, go back
 	// to it, or be about to promote it.
 	Grace time.Duration
-	// Before bounds superseded revisions that go: those of windows that start before it. vec.MinTime: none.
+	// Before bounds superseded revisions that go: those of windows that start before it. vec.MinTime: none. Tables
+	// without windows keep theirs, but with vec.MaxTime.
 	Before int64
+	// Drop are generations that go in any case, unless readers see them.
+	Drop []string
 	// DryRun only tells.
 	DryRun bool
 }
@@ -59,6 +62,8 @@ func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOp
 	switch {
 	case slices.Contains(p.Generations(), g):
 		return "it is shown"
+	case slices.Contains(o.Drop, g):
+		return ""
 	case g == Live:
 		return "the job writes it"
 	case slices.Contains(o.Keep, g):
@@ -71,15 +76,13 @@ func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOp
 		return "it was shown until " + timeText(versions[shown-1].At)
 	}
 	// It may have been made again since.
-	for _, r := range records {
-		if r.Kind == KindBackfill && r.Name == g {
-			if now-r.At < grace {
-				return "it was made at " + timeText(r.At)
-			}
-			return ""
-		}
-	}
-	if shown >= 0 {
+	made, known := newestMade(records)[g]
+	switch {
+	case known && made.Begun:
+		return "the backfill that began at " + timeText(made.since()) + " has not ended, and may be writing it; drop it by name"
+	case known && now-made.At < grace:
+		return "it was made at " + timeText(made.At)
+	case known || shown >= 0:
 		return ""
 	}
 	return "nobody has promoted it, and no backfill made it: a job may write it; drop it by name"
@@ -100,27 +103,48 @@ func PruneAll(ctx context.Context, s Store, o PruneOptions) (*PruneReport, error
 		return nil, err
 	}
 	now := time.Now().UnixMilli()
-	r := &PruneReport{DryRun: o.DryRun, Revisions: map[string]int64{}}
+	r := &PruneReport{DryRun: o.DryRun}
 	r.Dropped, r.Kept = ToDrop(have, versions, records, o, now)
+	for _, g := range o.Drop {
+		if why := r.Kept[g]; why != "" {
+			return nil, fmt.Errorf("generation %s cannot be dropped: %s", g, why)
+		}
+		if !slices.Contains(r.Dropped, g) {
+			// It has no rows: what was said of it ends all the same.
+			r.Dropped = append(r.Dropped, g)
+		}
+	}
 	if o.DryRun {
 		return r, nil
+	}
+	if len(r.Dropped) > 0 {
+		// Before, so that no record of what the generation was speaks for what is left of it after a crash.
+		if err := note(ctx, s, KindPrune, "", now, r); err != nil {
+			return nil, err
+		}
 	}
 	for _, g := range r.Dropped {
 		if err := s.Drop(ctx, g); err != nil {
 			return r, fmt.Errorf("drop generation %s: %w", g, err)
 		}
 	}
-	if o.Before != vec.MinTime {
-		for _, g := range have {
-			if r.Kept[g.Name] == "" {
-				continue
-			}
-			if r.Revisions[g.Name], err = s.Prune(ctx, g.Name, o.Before); err != nil {
-				return r, fmt.Errorf("prune generation %s: %w", g.Name, err)
-			}
+	if o.Before == vec.MinTime {
+		return r, nil
+	}
+	r.Revisions = map[string]int64{}
+	for _, g := range have {
+		if r.Kept[g.Name] == "" {
+			continue
+		}
+		if g.FirstWindow > g.LastWindow && o.Before != vec.MaxTime {
+			r.Kept[g.Name] += "; its revisions are of no windows, and stay"
+			continue
+		}
+		if r.Revisions[g.Name], err = s.Prune(ctx, g.Name, o.Before); err != nil {
+			return r, fmt.Errorf("prune generation %s: %w", g.Name, err)
 		}
 	}
-	return r, note(ctx, s, KindPrune, "", now, r)
+	return r, note(ctx, s, KindPrune, "", time.Now().UnixMilli(), &PruneReport{Kept: r.Kept, Revisions: r.Revisions})
 }
 
 // Text writes r for people.

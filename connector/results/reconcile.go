@@ -32,9 +32,13 @@ const (
 type Reconciliation struct {
 	Generation string `json:"generation"`
 	Against    string `json:"against"`
-	From       int64  `json:"from"`
-	To         int64  `json:"to"`
-	At         int64  `json:"at"`
+	// Spans are the windows that were compared; nil: those that start in [From, To), which are the bounds of all.
+	Spans []Span `json:"spans,omitempty"`
+	From  int64  `json:"from"`
+	To    int64  `json:"to"`
+	At    int64  `json:"at"`
+	// Conflicts are keys of Generation with an equal revision and different content: there should be none.
+	Conflicts int64 `json:"conflicts,omitempty"`
 	// Passed says that there is something to compare, and that all windows are equal but those of which it is
 	// known why Against has not all of their rows.
 	Passed bool `json:"equal"`
@@ -62,6 +66,8 @@ type Difference struct {
 	// Late are the rows that Against missed, which explains the difference; Corrected says that it has
 	// corrected the window since the generation was made.
 	Late int64 `json:"late,omitempty"`
+	// Unlike says why the rows missed do not explain the difference, "" where they do.
+	Unlike string `json:"unlike,omitempty"`
 	// Columns are those whose sums differ.
 	Columns []string `json:"columns,omitempty"`
 }
@@ -71,9 +77,17 @@ const maxDifferences = 1000
 // Equal reports whether the generation can be promoted.
 func (r *Reconciliation) Equal() bool { return r.Passed }
 
+// compared are the windows that were.
+func (r *Reconciliation) compared() []Span {
+	if r.Spans == nil {
+		return []Span{{r.From, r.To}}
+	}
+	return r.Spans
+}
+
 // Compare compares the totals of two generations, each by window. missed are the windows that the second one
-// is known to have missed rows for.
-func Compare(got, want []Total, missed []connector.MissedWindow) *Reconciliation {
+// is known to have missed rows for; counted is the column with the number of rows that a result is made of, or "".
+func Compare(got, want []Total, missed []connector.MissedWindow, counted string) *Reconciliation {
 	r := &Reconciliation{Sums: map[string]string{}, AgainstSums: map[string]string{}}
 	byStart := map[int64]*Total{}
 	for i := range want {
@@ -91,6 +105,9 @@ func Compare(got, want []Total, missed []connector.MissedWindow) *Reconciliation
 		}
 		r.Differing++
 		if d.Late > 0 && has != nil {
+			d.Unlike = tooMuch(has, against, d.Late, counted)
+		}
+		if d.explained() {
 			r.Explained++
 		}
 		r.Differences = append(r.Differences, d)
@@ -121,11 +138,81 @@ func Compare(got, want []Total, missed []connector.MissedWindow) *Reconciliation
 		}
 		return slices.Compare([]int64{a.Window}, []int64{b.Window})
 	})
-	r.Differences = r.Differences[:min(len(r.Differences), maxDifferences)]
 	return r
 }
 
-func (d *Difference) explained() bool { return d.Late > 0 && d.Has != nil }
+func (d *Difference) explained() bool { return d.Late > 0 && d.Has != nil && d.Unlike == "" }
+
+// tooMuch says why so many rows cannot be the difference of a window: each changes one key, and is one row of the
+// count of rows.
+func tooMuch(has, against *Total, rows int64, counted string) string {
+	if against == nil {
+		against = &Total{}
+	}
+	if d := has.Keys - against.Keys; d > rows || d < -rows {
+		return fmt.Sprintf("%d keys more, of %d rows", d, rows)
+	}
+	a, ok := new(big.Rat).SetString(text(has.Sums[counted], "0"))
+	b, ok2 := new(big.Rat).SetString(text(against.Sums[counted], "0"))
+	if counted == "" || !ok || !ok2 {
+		return ""
+	}
+	if d := a.Sub(a, b); d.Abs(d).Cmp(new(big.Rat).SetInt64(rows)) > 0 {
+		return fmt.Sprintf("%s differs by %s, of %d rows", counted, d.FloatString(0), rows)
+	}
+	return ""
+}
+
+// otherKeys counts the keys of a window that differ.
+func otherKeys(ctx context.Context, s Store, generation, against string, window int64) (int64, error) {
+	seen := map[string]string{}
+	for i, g := range []string{generation, against} {
+		rows, err := s.Query(ctx, Query{Generation: g, From: window, To: window + 1})
+		if err != nil {
+			return 0, err
+		}
+		l := s.Layout()
+		for _, row := range rows.Rows {
+			var key, values []any
+			for c, f := range rows.Columns {
+				switch {
+				case l.IsKey(f.Name):
+					key = append(key, row[c])
+				case slices.ContainsFunc(l.Values, func(v types.Field) bool { return v.Name == f.Name }):
+					values = append(values, row[c])
+				}
+			}
+			k, v := fmt.Sprintf("%q", key), fmt.Sprintf("%q", values)
+			if was, known := seen[k]; i == 1 && known && was == v {
+				delete(seen, k)
+				continue
+			}
+			seen[k] = v
+		}
+	}
+	return int64(len(seen)), nil
+}
+
+// narrow takes explanations back where more keys of a window differ than rows were missed, and cuts the list.
+func (r *Reconciliation) narrow(ctx context.Context, s Store) error {
+	for i := range r.Differences {
+		d := &r.Differences[i]
+		if !d.explained() || !s.Layout().Windowed {
+			continue
+		}
+		n, err := otherKeys(ctx, s, r.Generation, r.Against, d.Window)
+		if err != nil {
+			return err
+		}
+		if n > d.Late {
+			d.Unlike = fmt.Sprintf("%d keys differ, of %d rows", n, d.Late)
+			r.Explained--
+		}
+	}
+	r.Passed = r.Windows > 0 && r.Differing == r.Explained
+	r.Differences = r.Differences[:min(len(r.Differences), maxDifferences)]
+	return nil
+}
 
 // lateFor adds up the rows missed of the windows that begin at start, or of runs of windows that hold it,
 // which are longer than the shortest one.
@@ -165,8 +252,9 @@ func addSums(to, sums map[string]string) {
 	}
 }
 
-// Reconcile compares the windows that start in [from, to) of a generation with those of another one ("":
-// the one that counts for most of them now, which is that of the pointer's base) and keeps the evidence.
+// Reconcile compares the windows that start in [from, to) of a generation, all being those that it is whole for,
+// with those of another one ("": the one that counts for most of them now, which is that of the pointer's base)
+// and keeps the evidence.
 func Reconcile(ctx context.Context, s Store, generation, against string, from, to int64) (*Reconciliation, error) {
 	p, err := s.Pointer(ctx)
 	if err != nil {
@@ -178,26 +266,54 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 	if against == generation {
 		return nil, fmt.Errorf("generation %s cannot be compared with itself; name another one", generation)
 	}
-	got, err := s.Totals(ctx, generation, from, to)
+	have, err := s.Generations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	want, err := s.Totals(ctx, against, from, to)
+	for _, g := range []string{generation, against} {
+		if !slices.ContainsFunc(have, func(h Generation) bool { return h.Name == g }) && (g == generation || g != Live) {
+			return nil, fmt.Errorf("there is no generation %s; there are %s", g, generationNames(have))
+		}
+	}
+	records, err := s.Records(ctx, "")
 	if err != nil {
 		return nil, err
+	}
+	spans := []Span{{from, to}}
+	made, known := newestMade(records)[generation]
+	if known && spans[0] == All {
+		if spans = made.Spans(); len(spans) == 0 {
+			return nil, fmt.Errorf("generation %s is whole for no window: the job could still correct all that its backfill found", generation)
+		}
+	}
+	var got, want []Total
+	for _, x := range spans {
+		a, err := s.Totals(ctx, generation, x.From, x.To)
+		if err != nil {
+			return nil, err
+		}
+		b, err := s.Totals(ctx, against, x.From, x.To)
+		if err != nil {
+			return nil, err
+		}
+		got, want = append(got, a...), append(want, b...)
 	}
 	missed, err := s.Missed(ctx, against, vec.MinTime)
 	if err != nil {
 		return nil, err
 	}
-	r := Compare(got, want, missed)
-	r.Generation, r.Against, r.From, r.To, r.At = generation, against, from, to, time.Now().UnixMilli()
-	made, err := s.Records(ctx, KindBackfill)
-	if err != nil {
+	r := Compare(got, want, missed, s.Layout().Of("input_count"))
+	r.Generation, r.Against, r.At = generation, against, time.Now().UnixMilli()
+	r.Spans, r.From, r.To = spans, spans[0].From, spans[len(spans)-1].To
+	if err := r.narrow(ctx, s); err != nil {
 		return nil, err
 	}
-	for _, m := range made {
-		if m.Name == generation {
+	if r.Conflicts, err = s.Conflicts(ctx, generation); err != nil {
+		return nil, err
+	}
+	r.Passed = r.Passed && r.Conflicts == 0
+	for _, m := range alive(records, generation) {
+		if m.Kind == KindBackfill {
 			if json.Valid(m.Document) {
 				r.Backfill = m.Document
 			}
@@ -205,6 +321,17 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 		}
 	}
 	return r, note(ctx, s, KindReconcile, generation, r.At, r)
+}
+
+func generationNames(have []Generation) string {
+	var names []string
+	for _, g := range have {
+		names = append(names, g.Name)
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
 }
 
 func note(ctx context.Context, s Store, kind, name string, at int64, doc any) error {
@@ -218,18 +345,21 @@ func note(ctx context.Context, s Store, kind, name string, at int64, doc any) er
 // Text writes r for people.
 func (r *Reconciliation) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "generation %s against %s, windows %s\n", r.Generation, r.Against, rangeText(r.From, r.To))
+	fmt.Fprintf(b, "generation %s against %s, windows %s\n", r.Generation, r.Against, SpansText(r.compared()))
 	verdict := "NOT EQUAL"
 	switch {
 	case r.Passed && r.Differing == 0:
 		verdict = "EQUAL"
 	case r.Passed:
-		verdict = "EQUAL but where rows came too late before"
+		verdict = "NO OTHER DIFFERENCE than of rows that came too late before"
 	case r.Windows == 0:
 		verdict = "NOTHING to compare"
 	}
 	fmt.Fprintf(b, "%s: %d windows, %d keys; %d windows equal, %d differ, %d of these because %s had not got all rows\n",
 		verdict, r.Windows, r.Keys, r.Same, r.Differing, r.Explained, r.Against)
+	if r.Conflicts > 0 {
+		fmt.Fprintf(b, "NOT EQUAL to itself: %d keys of %s have an equal revision with different content\n", r.Conflicts, r.Generation)
+	}
 	for _, c := range slices.Sorted(maps.Keys(r.Sums)) {
 		fmt.Fprintf(b, "  sum(%s) %s, %s\n", c, r.Sums[c], text(r.AgainstSums[c], "none"))
 	}
@@ -261,6 +391,9 @@ func (d *Difference) why() string {
 	}
 	if d.Late > 0 {
 		parts = append(parts, fmt.Sprintf("%d rows came too late there", d.Late))
+	}
+	if d.Unlike != "" {
+		parts = append(parts, "which is not all: "+d.Unlike)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -32,6 +32,8 @@ var ErrMoved = errors.New("the pointer was moved meanwhile")
 // Store is one table of results in its target. Methods may be called from several goroutines. Times are
 // ms since 1970 UTC; those of windows are of the window's local time, as its columns have them.
 type Store interface {
+	// Layout is the table's columns by what they are for.
+	Layout() *Layout
 	// Statements are the statements that make the table, its companions and its views, in order.
 	Statements() []Statement
 	// Ensure makes what is missing and changes nothing that is there.
@@ -57,8 +59,8 @@ type Store interface {
 	// Corrected lists windows of a range of which the given generation got revisions that were written after a
 	// time, and how many.
 	Corrected(ctx context.Context, generation string, from, to, after int64) ([]connector.MissedWindow, error)
-	// Conflicts counts keys with an equal revision and different content.
-	Conflicts(ctx context.Context) (int64, error)
+	// Conflicts counts keys with an equal revision and different content: of a generation, or of all with "".
+	Conflicts(ctx context.Context, generation string) (int64, error)
 	// Note keeps a record; Records returns those of a kind ("" all), the newest first.
 	Note(ctx context.Context, r Record) error
 	Records(ctx context.Context, kind string) ([]Record, error)
@@ -112,7 +114,7 @@ type Rows struct {
 // Generation is what is known of one generation.
 type Generation struct {
 	Name                    string
-	FirstWindow, LastWindow int64 // starts
+	FirstWindow, LastWindow int64 // starts; vec.MaxTime and vec.MinTime where rows are of no window
 	Keys, Revisions         int64
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -172,13 +173,15 @@ func TestZone(t *testing.T) {
 			t.Errorf("%s is %s there", c[0], time.UnixMilli(got).UTC())
 		}
 	}
-	if got := times.Watermark(local("2024-07-10 12:00")); got != local("2024-07-10 10:00") {
-		t.Errorf("noon is %s", time.UnixMilli(got).UTC())
+	for _, c := range [][2]string{{"2024-07-10 12:00", "2024-07-10 10:00"}, {"2024-10-27 03:00", "2024-10-27 02:00"}, {"2024-01-10 12:00", "2024-01-10 11:00"}} {
+		if got := times.Closed(local(c[0])); got != local(c[1])-1 {
+			t.Errorf("windows that end at %s are over at %s", c[0], time.UnixMilli(got).UTC())
+		}
 	}
 	if times.Final(local("2024-07-10 12:00"), local("2024-07-10 10:59")) || !times.Final(local("2024-07-10 12:00"), local("2024-07-10 11:00")) {
 		t.Error("lateness in a zone")
 	}
-	if times.Local(vec.MaxTime) != vec.MaxTime || times.Watermark(vec.MinTime) != vec.MinTime {
+	if times.Local(vec.MaxTime) != vec.MaxTime || times.Closed(vec.MinTime) != vec.MinTime {
 		t.Error("the ends of time have no zone")
 	}
 }
@@ -248,7 +251,7 @@ func TestCompare(t *testing.T) {
 		{"a run of windows", []Total{want[0], total(10, 2, 88, "3"), want[2]}, []connector.MissedWindow{{Start: 0, End: 20, Rows: 5}, {Start: 90, End: 100, Rows: 1}}, true, 1, "2 keys"},
 		{"an overlap explains nothing", []Total{want[0], total(10, 2, 88, "3"), want[2]}, []connector.MissedWindow{{Start: 5, End: 15, Rows: 5}, {Start: 90, End: 100, Rows: 1}}, false, 1, "2 keys"},
 	} {
-		r := Compare(c.got, want, c.missed)
+		r := Compare(c.got, want, c.missed, "")
 		r.Generation, r.Against, r.From, r.To = "g", "live", vec.MinTime, vec.MaxTime
 		var text strings.Builder
 		if err := r.Text(&text); err != nil {
@@ -258,7 +261,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s: %+v\n%s", c.name, r, &text)
 		}
 	}
-	if r := Compare(want, want, nil); r.Sums["v"] != "3.50" || r.AgainstSums["v"] != "3.50" {
+	if r := Compare(want, want, nil, ""); r.Sums["v"] != "3.50" || r.AgainstSums["v"] != "3.50" {
 		t.Errorf("sums are %v", r.Sums)
 	}
 }
@@ -285,6 +288,18 @@ func TestMayPromote(t *testing.T) {
 		{"a backfill that failed", []Record{record(KindBackfill, 6, map[string]string{"error": "disk full"}), record(KindReconcile, 7, equal)}, 10, 20, "disk full"},
 		{"a newer one differs", []Record{record(KindReconcile, 6, bad), record(KindReconcile, 5, equal)}, 50, 60, "2 windows"},
 		{"a newer one elsewhere", []Record{record(KindReconcile, 6, bad), record(KindReconcile, 5, equal)}, 0, 50, ""},
+		{"under way", []Record{record(KindBackfill, 6, Made{Begun: true, Started: time.UnixMilli(6)}), record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{})}, 10, 20, "has not come to its end"},
+		{"dropped since", []Record{record(KindPrune, 6, PruneReport{Dropped: []string{"f", "g"}}), record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{})}, 10, 20, "never reconciled"},
+		{"another was dropped", []Record{record(KindPrune, 6, PruneReport{Dropped: []string{"f"}}), record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{})}, 10, 20, ""},
+		{"would have been dropped", []Record{record(KindPrune, 6, PruneReport{Dropped: []string{"g"}, DryRun: true}), record(KindReconcile, 5, equal)}, 10, 20, ""},
+		{"dropped and made again", []Record{record(KindBackfill, 7, Made{Begun: true}), record(KindPrune, 6, PruneReport{Dropped: []string{"g"}}), record(KindReconcile, 5, equal)}, 10, 20, "has not come to its end"},
+		{"whole for less", []Record{record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{Windows: []Span{{0, 15}, {15, 18}}})}, 10, 20, "whole for windows from 1970-01-01 00:00:00.000 to 1970-01-01 00:00:00.018 only"},
+		{"whole for that", []Record{record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{Windows: []Span{{0, 15}, {15, 20}}})}, 10, 20, ""},
+		{"whole for nothing", []Record{record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{Windows: []Span{}})}, 10, 20, "windows none only"},
+		{"a job that goes on", []Record{record(KindReconcile, 5, equal), record(KindBackfill, 4, Made{Moving: true})}, 10, 20, "the job goes on"},
+		{"conflicts", []Record{record(KindReconcile, 5, Reconciliation{From: 0, To: 100, Conflicts: 2, Against: Live})}, 10, 20, "2 of its keys"},
+		{"spans", []Record{record(KindReconcile, 5, Reconciliation{Spans: []Span{{0, 10}, {40, 50}}, From: 0, To: 50, Passed: true})}, 10, 20, "never reconciled"},
+		{"in a span", []Record{record(KindReconcile, 5, Reconciliation{Spans: []Span{{0, 10}, {40, 50}}, From: 0, To: 50, Passed: true})}, 42, 50, ""},
 		{"damaged", []Record{{Kind: KindReconcile, Name: "g", Document: []byte("x")}}, 0, 10, "not understood"},
 	} {
 		err := MayPromote(c.records, "g", c.from, c.to)
@@ -343,5 +358,101 @@ func TestMeasures(t *testing.T) {
 		if m.Name == "lag_seconds" {
 			t.Error("a lag at the end of the input")
 		}
+	}
+}
+
+// TestSettled asks which windows a job can correct no more.
+func TestSettled(t *testing.T) {
+	const h = 3_600_000
+	hour := &connector.WindowGrid{Size: h, Step: h}
+	for _, c := range []struct {
+		name      string
+		times     Times
+		grid      *connector.WindowGrid
+		watermark int64
+		want      int64
+	}{
+		{"in a window", Times{}, hour, 3*h + 5, 3 * h},
+		{"at the last millisecond", Times{}, hour, 4*h - 1, 4 * h},
+		{"one before that", Times{}, hour, 4*h - 2, 3 * h},
+		{"within the lateness", Times{LatenessMs: h}, hour, 4*h - 1, 3 * h},
+		{"hops", Times{}, &connector.WindowGrid{Size: 4 * h, Step: h}, 10*h + 5, 7 * h},
+		{"an offset", Times{}, &connector.WindowGrid{Size: h, Step: h, Offset: 600_000}, 3*h + 5, 2*h + 600_000},
+		{"cumulating", Times{}, &connector.WindowGrid{Size: 24 * h, Step: h, Cumulative: true}, 30*h + 5, 24 * h},
+		{"before the first row", Times{}, hour, vec.MinTime, vec.MinTime},
+		{"no grid", Times{LatenessMs: 5}, nil, 100 * h, 100*h - 4},
+	} {
+		if got := c.times.settled(c.watermark, c.grid); got != c.want {
+			t.Errorf("%s: %d, not %d", c.name, got, c.want)
+		}
+	}
+	ny, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s string) int64 {
+		x, err := time.Parse("2006-01-02 15:04:05", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.UnixMilli()
+	}
+	// In the first of two hours from one to two the window of these is not over when its local time is.
+	for _, c := range [][2]string{{"2024-11-03 05:59:59", "2024-11-03 01:00:00"}, {"2024-11-03 06:20:00", "2024-11-03 01:00:00"}, {"2024-11-03 07:00:00", "2024-11-03 02:00:00"}} {
+		if got := (Times{Zone: ny}).settled(at(c[0]), hour); got != at(c[1]) {
+			t.Errorf("%s: %s", c[0], time.UnixMilli(got).UTC())
+		}
+	}
+}
+
+func TestJoin(t *testing.T) {
+	got := Join([]Span{{30, 40}, {0, 10}, {5, 5}, {10, 20}, {35, 50}})
+	if !slices.Equal(got, []Span{{0, 20}, {30, 50}}) {
+		t.Errorf("joined: %v", got)
+	}
+	if got := (Span{15, 35}).Clip(got); !slices.Equal(got, []Span{{15, 20}, {30, 35}}) {
+		t.Errorf("clipped: %v", got)
+	}
+}
+
+// TestClaim begins backfills of one generation at several places.
+func TestClaim(t *testing.T) {
+	table := &connector.Table{Name: "t", Results: &connector.Results{Key: []string{"k"}, Column: map[string]string{"revision": "revision", "generation": "generation"}}}
+	table.Columns = []types.Field{{Name: "k", Type: types.StringType.NotNull()}, {Name: "revision", Type: types.BigIntType.NotNull()}, {Name: "generation", Type: types.StringType.NotNull()}}
+	m, err := NewMemory(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(place, run string, at int64) error {
+		made := Made{Begun: true, Started: time.UnixMilli(at), Place: place, Run: run}
+		return Claim(t.Context(), m, "g", made, made)
+	}
+	end := func(place string, at int64) {
+		b, _ := json.Marshal(Made{Started: time.UnixMilli(at), Place: place})
+		if err := m.Note(t.Context(), Record{Kind: KindBackfill, Name: "g", At: at, Document: b}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := claim("a", "1", 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim("b", "2", 2000); err == nil || !strings.Contains(err.Error(), "keeps its checkpoints in a:") || !strings.Contains(err.Error(), "prune --drop g") {
+		t.Errorf("a second one elsewhere: %v", err)
+	}
+	if err := claim("a", "3", 3000); err != nil {
+		t.Errorf("the first goes on after a crash: %v", err)
+	}
+	end("a", 4000)
+	if err := claim("b", "4", 5000); err != nil {
+		t.Errorf("behind its end: %v", err)
+	}
+	if _, err := PruneAll(t.Context(), m, PruneOptions{Drop: []string{"g"}, Before: vec.MinTime}); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim("c", "5", time.Now().UnixMilli()+5); err != nil {
+		t.Errorf("behind its being dropped: %v", err)
+	}
+	if err := claim("c", "6", time.Now().UnixMilli()+6); err != nil {
+		t.Errorf("again: %v", err)
 	}
 }

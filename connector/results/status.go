@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -61,14 +60,12 @@ func (t Times) Local(watermark int64) int64 {
 	return watermark + int64(offset)*1000
 }
 
-// Watermark is the watermark at which windows that end at a local time are over; the other way round of
-// Local. A time that clocks skip is the instant at which they do.
-func (t Times) Watermark(local int64) int64 {
-	if t.Zone == nil || local == vec.MinTime || local == vec.MaxTime {
+// Closed is the watermark at which windows that end at a local time are over.
+func (t Times) Closed(local int64) int64 {
+	if local == vec.MinTime || local == vec.MaxTime {
 		return local
 	}
-	at := time.UnixMilli(local).UTC()
-	return time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), t.Zone).UnixMilli()
+	return t.last(local)
 }
 
 // last is the instant of the last millisecond of a window that ends at end: the later one where clocks were
@@ -246,14 +243,12 @@ func LoadJudge(ctx context.Context, s Store, r *connector.Results, from, to int6
 		return nil, err
 	}
 	j := &Judge{Times: TimesOf(r), Pointer: p, Of: map[string]Knowledge{}}
-	since, err := backfilled(ctx, s)
+	records, err := madeRecords(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	live := p.Base()
-	if len(since) > 0 && since[live] > 0 {
-		live = Live // the whole of time was promoted; the job goes on in its own
-	}
+	since := Since(records)
+	live := JobGeneration(r.Generation, &p, since)
 	for _, g := range p.Generations() {
 		k := Knowledge{}
 		if k.Progress, err = s.Progress(ctx, g, progressRows); err != nil {
@@ -289,26 +284,4 @@ func TimesOf(r *connector.Results) Times {
 		}
 	}
 	return t
-}
-
-// backfilled says when the newest backfill of each generation began.
-func backfilled(ctx context.Context, s Store) (map[string]int64, error) {
-	records, err := s.Records(ctx, KindBackfill)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]int64{}
-	for _, r := range records {
-		if out[r.Name] != 0 {
-			continue
-		}
-		var doc struct {
-			Started time.Time `json:"started"`
-		}
-		out[r.Name] = r.At
-		if json.Unmarshal(r.Document, &doc) == nil && !doc.Started.IsZero() {
-			out[r.Name] = doc.Started.UnixMilli()
-		}
-	}
-	return out, nil
 }

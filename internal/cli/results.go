@@ -57,6 +57,18 @@ func (r *onResults) rangeOf() (from, to int64, err error) {
 
 // each calls f with every table of results of a script.
 func (r *onResults) each(ctx context.Context, file string, f func(t *connector.Table, s results.Store) error) error {
+	return r.all(ctx, file, func(tables []*connector.Table, stores []results.Store) error {
+		for i, s := range stores {
+			if err := f(tables[i], s); err != nil {
+				return fmt.Errorf("table %s: %w", tables[i].Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// all calls f with the tables of results of a script.
+func (r *onResults) all(ctx context.Context, file string, f func(tables []*connector.Table, stores []results.Store) error) error {
 	text, err := readScript(file)
 	if err != nil {
 		return err
@@ -74,12 +86,7 @@ func (r *onResults) each(ctx context.Context, file string, f func(t *connector.T
 			_ = s.Close()
 		}
 	}()
-	for i, s := range stores {
-		if err := f(tables[i], s); err != nil {
-			return fmt.Errorf("table %s: %w", tables[i].Name, err)
-		}
-	}
-	return nil
+	return f(tables, stores)
 }
 
 func ddlCommand() *cobra.Command {
@@ -180,13 +187,19 @@ func (r *onResults) backfill(ctx context.Context, file, text string, b engine.Ba
 	for _, d := range done {
 		fmt.Fprintf(os.Stderr, "generation %s of table %s: %s revisions in %s. Next: tidemark reconcile %s %s\n", d.Generation, d.Table,
 			show.Count(d.Rows), d.Ended.Sub(d.Started).Round(10*time.Millisecond), file, d.Generation)
+		switch {
+		case d.Moving:
+			fmt.Fprintf(os.Stderr, "  The table has no windows, and its job goes on: what that does from now on is not in %s.\n", d.Generation)
+		case d.Left != nil:
+			fmt.Fprintf(os.Stderr, "  Windows from %s on are left to the job, which may still correct them.\n", engine.FormatTime(*d.Left))
+		}
 	}
 	return nil
 }
 
-// backfillNeeded computes the span of the windows that rows came too late for.
+// backfillNeeded computes the windows that rows came too late for, and no other ones.
 func (r *onResults) backfillNeeded(ctx context.Context, file, text string, b engine.BackfillOptions, rate int64, quiet bool) error {
-	from, to := vec.MaxTime, vec.MinTime
+	b.Windows = map[string][]results.Span{}
 	windows := 0
 	err := r.each(ctx, file, func(t *connector.Table, s results.Store) error {
 		j, err := results.LoadJudge(ctx, s, t.Results, vec.MinTime, vec.MaxTime)
@@ -194,7 +207,7 @@ func (r *onResults) backfillNeeded(ctx context.Context, file, text string, b eng
 			return err
 		}
 		for _, w := range j.NeedsBackfill(vec.MinTime, vec.MaxTime) {
-			from, to = min(from, w.Start), max(to, w.End)
+			b.Windows[t.Name] = append(b.Windows[t.Name], results.Span{From: w.Start, To: startsBefore(t.Results, w)})
 			windows++
 			fmt.Fprintf(os.Stderr, "table %s: window %s needs a backfill for %s\n", t.Name, engine.FormatTime(w.Start), show.Plural(w.Rows, "row", "rows"))
 		}
@@ -207,8 +220,15 @@ func (r *onResults) backfillNeeded(ctx context.Context, file, text string, b eng
 		fmt.Fprintln(os.Stderr, "no window needs a backfill")
 		return nil
 	}
-	b.From, b.To = engine.FormatTime(from), engine.FormatTime(to)
 	return r.backfill(ctx, file, text, b, rate, quiet)
+}
+
+// startsBefore bounds the starts of the windows that w stands for: one, or a run of neighbours.
+func startsBefore(r *connector.Results, w connector.MissedWindow) int64 {
+	if g := r.Windows; g != nil && !g.Cumulative && w.End-w.Start >= g.Size {
+		return w.End - g.Size + 1
+	}
+	return max(w.End, w.Start+1)
 }
 
 func reconcileCommand() *cobra.Command {
@@ -263,25 +283,31 @@ func promoteCommand() *cobra.Command {
 			if back == (len(args) == 2) {
 				return errors.New("name the generation to promote, or take the newest promotion back with --back")
 			}
-			return r.each(c.Context(), args[0], func(t *connector.Table, s results.Store) error {
-				var p results.Pointer
-				if back {
-					p, err = results.Rollback(c.Context(), s)
-				} else {
-					p, err = results.Promote(c.Context(), s, args[1], from, to, force)
+			return r.all(c.Context(), args[0], func(tables []*connector.Table, stores []results.Store) error {
+				// No pointer is moved before all may be.
+				var moves []*results.Promotion
+				for i, s := range stores {
+					var m *results.Promotion
+					if back {
+						m, err = results.PrepareRollback(c.Context(), s)
+					} else {
+						m, err = results.PreparePromotion(c.Context(), s, args[1], from, to, force)
+					}
+					if err != nil {
+						return fmt.Errorf("table %s: %w", tables[i].Name, err)
+					}
+					moves = append(moves, m)
 				}
-				if err != nil {
-					return err
+				for i, m := range moves {
+					p, err := m.Do(c.Context())
+					if err != nil {
+						if i > 0 {
+							err = fmt.Errorf("%w (moved before that: %s)", err, tableNames(tables[:i]))
+						}
+						return fmt.Errorf("table %s: %w", tables[i].Name, err)
+					}
+					pointer(tables[i], &p)
 				}
-				fmt.Printf("table %s, pointer version %d:\n", t.Name, p.Version)
-				for _, x := range p.Ranges {
-					fmt.Printf("  windows from %s to %s: generation %s\n", engine.FormatTime(x.From), engine.FormatTime(x.To), x.Generation)
-				}
-				base := p.Default
-				if base == "" {
-					base = results.Live
-				}
-				fmt.Printf("  all other windows: generation %s\n", base)
 				return nil
 			})
 		},
@@ -290,6 +316,30 @@ func promoteCommand() *cobra.Command {
 	c.Flags().BoolVar(&force, "force", false, "promote although it was not reconciled")
 	c.Flags().BoolVar(&back, "back", false, "take the newest promotion back")
 	return c
+}
+
+func tableNames(tables []*connector.Table) string {
+	var names []string
+	for _, t := range tables {
+		names = append(names, t.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// pointer prints which generation counts for which windows.
+func pointer(t *connector.Table, p *results.Pointer) {
+	fmt.Printf("table %s, pointer version %d:\n", t.Name, p.Version)
+	for _, x := range p.Ranges {
+		from, to := "the beginning", "the end"
+		if x.From != vec.MinTime {
+			from = engine.FormatTime(x.From)
+		}
+		if x.To != vec.MaxTime {
+			to = engine.FormatTime(x.To)
+		}
+		fmt.Printf("  windows from %s to %s: generation %s\n", from, to, x.Generation)
+	}
+	fmt.Printf("  all other windows: generation %s\n", p.Base())
 }
 
 func pruneCommand() *cobra.Command {
@@ -318,7 +368,8 @@ func pruneCommand() *cobra.Command {
 		},
 	}
 	r.flags(c, false)
-	c.Flags().StringVar(&before, "before", "", "also remove superseded revisions of windows that end before `TIME`")
+	c.Flags().StringVar(&before, "before", "", "also remove superseded revisions of windows that start before `TIME`")
+	c.Flags().StringSliceVar(&o.Drop, "drop", nil, "generations to drop in any case, unless readers see them")
 	c.Flags().StringSliceVar(&o.Keep, "keep", nil, "generations to keep in any case")
 	c.Flags().DurationVar(&o.Grace, "grace", 24*time.Hour, "keep what was seen or made within this time")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and remove nothing")
@@ -349,9 +400,20 @@ progress rows of the table. Exits with an error when --within has passed first.`
 			line := show.NewLine(os.Stderr)
 			defer line.Clear()
 			return r.each(ctx, args[0], func(t *connector.Table, s results.Store) error {
-				err := results.Wait(ctx, s, generation, end, 500*time.Millisecond, func(p connector.Progress) {
-					line.Set(fmt.Sprintf("%s: watermark %s, waiting for %s", t.Name, engine.FormatTime(p.Watermark), until))
+				times := results.TimesOf(t.Results)
+				var said string
+				err := results.Wait(ctx, s, generation, times.Closed(end), 500*time.Millisecond, func(p connector.Progress) {
+					said = p.Completeness()
+					text := fmt.Sprintf("%s: watermark %s, waiting for %s", t.Name, engine.FormatTime(times.Local(p.Watermark)), until)
+					if said != "" {
+						text += ", " + said
+					}
+					line.Set(text)
 				})
+				if err == nil && said != "" {
+					line.Clear()
+					fmt.Fprintf(os.Stderr, "%s: %s\n", t.Name, said)
+				}
 				if cause := context.Cause(ctx); err != nil && cause != nil {
 					return cause
 				}

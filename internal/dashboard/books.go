@@ -215,7 +215,7 @@ func (b *books) slow(ctx context.Context) (err error) {
 	if b.listed, err = b.src.Store.Generations(ctx); err != nil {
 		return err
 	}
-	if b.conflicts, err = b.src.Store.Conflicts(ctx); err != nil {
+	if b.conflicts, err = b.src.Store.Conflicts(ctx, ""); err != nil {
 		return err
 	}
 	records, err := b.src.Store.Records(ctx, "")

@@ -128,7 +128,7 @@ func (f *fake) Corrected(context.Context, string, int64, int64, int64) ([]connec
 	return f.fixed, nil
 }
 
-func (f *fake) Conflicts(context.Context) (int64, error) { return 2, nil }
+func (f *fake) Conflicts(context.Context, string) (int64, error) { return 2, nil }
 
 func (f *fake) Records(context.Context, string) ([]results.Record, error) {
 	f.mu.Lock()

@@ -147,7 +147,7 @@ func (l *Live) Corrected(context.Context, string, int64, int64, int64) ([]connec
 }
 
 // Conflicts implements Reader: nobody looks for them in memory.
-func (l *Live) Conflicts(context.Context) (int64, error) { return -1, nil }
+func (l *Live) Conflicts(context.Context, string) (int64, error) { return -1, nil }
 
 // Records implements Reader.
 func (l *Live) Records(context.Context, string) ([]results.Record, error) { return nil, nil }

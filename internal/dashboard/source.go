@@ -25,7 +25,7 @@ type Reader interface {
 	Generations(ctx context.Context) ([]results.Generation, error)
 	Corrected(ctx context.Context, generation string, from, to, after int64) ([]connector.MissedWindow, error)
 	// Conflicts is -1 where nobody counts them.
-	Conflicts(ctx context.Context) (int64, error)
+	Conflicts(ctx context.Context, generation string) (int64, error)
 	Records(ctx context.Context, kind string) ([]results.Record, error)
 }
 

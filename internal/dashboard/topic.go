@@ -306,7 +306,7 @@ func (o *Topic) Corrected(context.Context, string, int64, int64, int64) ([]conne
 }
 
 // Conflicts implements Reader: those of the keys in memory that came by.
-func (o *Topic) Conflicts(context.Context) (int64, error) {
+func (o *Topic) Conflicts(context.Context, string) (int64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conflicts, nil

@@ -82,11 +82,11 @@ func TestTopic(t *testing.T) {
 
 	// The same revision again changes nothing; with other content it is a conflict, and the first one stays.
 	o.Add(records(table, record("JFK", 1, 8, 3, "live", false, false, 2.9, 160)))
-	if n, _ := o.Conflicts(context.Background()); n != 0 {
+	if n, _ := o.Conflicts(context.Background(), ""); n != 0 {
 		t.Errorf("%d conflicts", n)
 	}
 	o.Add(records(table, record("JFK", 1, 9, 3, "live", false, false, 2.9, 170)))
-	if n, _ := o.Conflicts(context.Background()); n != 1 {
+	if n, _ := o.Conflicts(context.Background(), ""); n != 1 {
 		t.Errorf("%d conflicts", n)
 	}
 	expect(t, cellsOf(t, o, ""), "EWR 1 11/2 F, EWR 3 5/1, JFK 1 8/3, JFK 2 6/1 F")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,10 @@ func (c *Config) Set(key, value string) error {
 				Hint: fmt.Sprintf("write a number from 1 to %d", maxParallelism)}
 		}
 	}
+	if spec.Name == KeyGeneration && !GenerationName.MatchString(value) {
+		return &option.Error{Key: key, Msg: fmt.Sprintf("option '%s' cannot be '%s'", key, value),
+			Hint: "write a name of letters, digits, '.', '_' and '-', at most 64, such as g2"}
+	}
 	if spec.Name == KeyRuntimeMode && strings.EqualFold(value, "automatic") {
 		return &option.Error{Key: key, Msg: "SQL jobs have no automatic runtime mode",
 			Hint: "write streaming or batch"}
@@ -75,6 +80,9 @@ func (c *Config) Set(key, value string) error {
 	c.set[key] = value
 	return nil
 }
+
+// GenerationName is what generations of results can be called.
+var GenerationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Misspelt returns the known key that an unknown one resembles closely, or "". Unknown keys are kept,
 // as Flink keeps them, so a slip of the pen deserves a word.

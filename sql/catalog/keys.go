@@ -24,6 +24,7 @@ const (
 	KeyBackfillTo     = "tidemark.backfill.to"
 
 	KeyBackfillComplete = "tidemark.backfill.complete"
+	KeyBackfillWindows  = "tidemark.backfill.windows."
 )
 
 // Keys lists the keys of SET that have a meaning here, with type, default and documentation.
@@ -149,6 +150,7 @@ var keys = []option.Spec{
 		Doc: "whether a start that is not from the newest checkpoint writes into the generation that is there"},
 	{Name: KeyBackfillFrom, Doc: "start of the first window whose results are written, as TIMESTAMP text; nothing: all"},
 	{Name: KeyBackfillTo, Doc: "start of the first window whose results are no more written, as TIMESTAMP text"},
+	{Name: KeyBackfillWindows + "*", Doc: "NAME: the windows of the table NAME that are written, as FROM/TO, FROM/TO of their starts in ms; nothing: all"},
 	{Name: KeyBackfillComplete, Kind: option.Bool, Default: "false",
 		Doc: "whether tables of results get each window once, when the input has ended, whatever comes late"},
 	{Name: "tidemark.override.*", Doc: "NAME.OPTION: an option of the table NAME, stronger than its definition and hints"},

@@ -3,7 +3,6 @@ package physical
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -196,48 +195,6 @@ func (t *table) columnName(i int) string {
 		return sinkSchema(t.spec).Fields[i+len(filled)].Name
 	}
 	return t.spec.Columns[i].Name
-}
-
-// backfilled keeps the windows that a backfill is about, by column start.
-func (b *builder) backfilled(in *node, start int, t *table) *node {
-	var conds []expr.Expr
-	for _, bound := range [...]struct{ key, fn string }{{catalog.KeyBackfillFrom, ">="}, {catalog.KeyBackfillTo, "<"}} {
-		text := strings.TrimSpace(b.cfg.Get(bound.key))
-		if text == "" {
-			continue
-		}
-		if start < 0 {
-			b.fail(t.pos, "'%s' bounds windows, but table `%s` has no column with their start", bound.key, t.cat.Name()).
-				WithHint("select window_start into it, or leave out the bounds")
-			return nil
-		}
-		ms, ok := timestampMs(text)
-		if !ok {
-			b.fail(t.pos, "'%s' cannot be '%s'", bound.key, text).WithHint("write 2013-01-31 or 2013-01-31 12:00:00")
-			return nil
-		}
-		f := in.Schema.Fields[start]
-		conds = append(conds, &expr.Call{Fn: bound.fn, T: types.BooleanType.AsNullable(), Args: []expr.Expr{
-			&expr.Column{Index: start, Name: f.Name, T: f.Type}, &expr.Literal{Value: types.TS(ms, 0), T: types.TimestampType(3).NotNull()}}})
-	}
-	if conds == nil {
-		return in
-	}
-	exprs := make([]expr.Expr, in.Schema.Len())
-	for i, f := range in.Schema.Fields {
-		exprs[i] = &expr.Column{Index: i, Name: f.Name, T: f.Type}
-	}
-	return b.calcOver(in, opt.And(conds...), exprs, in.Schema.Names())
-}
-
-// timestampMs reads the text of a local time.
-func timestampMs(text string) (int64, bool) {
-	for _, layout := range [...]string{"2006-01-02", "2006-01-02 15:04", "2006-01-02 15:04:05.999", "2006-01-02T15:04", "2006-01-02T15:04:05.999"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t.UnixMilli(), true
-		}
-	}
-	return 0, false
 }
 
 // revise makes the node that counts revisions and, where the table has metadata of its connector too, puts the

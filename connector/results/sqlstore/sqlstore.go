@@ -230,6 +230,9 @@ func (s *Store) Generations(ctx context.Context) ([]results.Generation, error) {
 		if err != nil {
 			return nil, err
 		}
+		if s.L.Start.Name == "" {
+			n[0], n[1] = vec.MaxTime, vec.MinTime // of no window
+		}
 		out = append(out, results.Generation{Name: *r[0], FirstWindow: n[0], LastWindow: n[1], Keys: n[2], Revisions: n[3]})
 	}
 	return out, nil
@@ -292,6 +295,17 @@ func (s *Store) Missed(ctx context.Context, generation string, after int64) ([]c
 		return nil, err
 	}
 	return results.MergeMissed(rows), nil
+}
+
+// Layout implements results.Store.
+func (s *Store) Layout() *results.Layout { return s.L }
+
+// OfGeneration is the WHERE of a view that has the table's columns, "" for all generations.
+func (s *Store) OfGeneration(generation string) string {
+	if generation == "" {
+		return ""
+	}
+	return where(s.builder().of(generation))
 }
 
 // Count returns the number of rows of a table or view.

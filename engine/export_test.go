@@ -1,0 +1,4 @@
+package engine
+
+// Public is public, for tests.
+var Public = public

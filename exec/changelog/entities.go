@@ -48,7 +48,8 @@ type Entities struct {
 	drops   [op.DropReasons]int
 }
 
-// timeless is the last event time of an entity without one: it is remembered for ever.
+// timeless is the last event time of an entity that has none, from before the first watermark: it is remembered until
+// a row says more. (A time given by the first watermark would depend on how rows come in batches.)
 const timeless = math.MaxInt64
 
 func newEntities(n *plan.Normalize, in, out types.Schema) (op.Operator, error) {
@@ -128,7 +129,7 @@ func (o *Entities) one(b *vec.Batch, k, i int) error {
 	if err != nil || !newest || o.ttlMs == 0 || w[refAt] == 0 {
 		return err
 	}
-	if known && (at < last || at == timeless) {
+	if known && last != timeless && (at < last || at == timeless) {
 		at = last
 	}
 	w[usedAt] = uint64(at)

@@ -75,6 +75,7 @@ func modelled(script []exectest.Step, horizon int64) (out []string, drops [op.Dr
 	}
 	known := map[any]*entity{}
 	wm := int64(vec.MinTime)
+	const timeless = 1 << 60
 	emit := func(kind types.RowKind, row string) { out = append(out, kind.String()+" "+row) }
 	for _, s := range script {
 		if s.Vals == nil {
@@ -86,7 +87,7 @@ func modelled(script []exectest.Step, horizon int64) (out []string, drops [op.Dr
 		if dated {
 			at = ts.Hi
 		} else if wm == vec.MinTime {
-			at = 1 << 60
+			at = timeless
 		}
 		old := func(t int64) bool { return horizon > 0 && wm != vec.MinTime && t <= wm-horizon }
 		e := known[s.Vals[0]]
@@ -136,7 +137,10 @@ func modelled(script []exectest.Step, horizon int64) (out []string, drops [op.Dr
 		if e.row = row; del {
 			e.row = ""
 		}
-		if at != 1<<60 {
+		switch {
+		case e.last == timeless:
+			e.last = at
+		case at != timeless:
 			e.last = max(e.last, at)
 		}
 		e.rev = rev
@@ -204,6 +208,39 @@ func TestEntities_Forgets(t *testing.T) {
 	}
 	if n := counters.StateEntries.Load(); n < 1000 || n > 3000 {
 		t.Errorf("%d entities are kept of %d, want about the 1000 within the horizon", n, id)
+	}
+}
+
+// TestEntities_Undated: an entity whose rows had no event time, from before the first watermark, is remembered until a
+// row says when, and then as long as others are; also across restarts.
+func TestEntities_Undated(t *testing.T) {
+	row := func(id, rev int64, ts types.Value) exectest.Step {
+		return exectest.Change(types.UpdateAfter, id, rev, ts, int64(0))
+	}
+	at := func(ms int64) types.Value { return types.TS(ms, 0) }
+	script := []exectest.Step{row(1, 5, nil), row(2, 5, nil), {Save: true}, row(2, 6, at(1500)), exectest.WM(1000), exectest.WM(1250),
+		row(1, 6, at(1250)), exectest.WM(1300), row(1, 4, at(1300)), exectest.WM(1400), row(1, 3, at(1400)), row(2, 4, at(1400)),
+		exectest.WM(1700), row(2, 3, at(1700))}
+	for _, versioned := range []bool{true, false} {
+		for _, every := range []int{0, 2} {
+			n := &plan.Normalize{Keys: []int{0}, Versioned: versioned, Version: 1, HorizonMs: 100, RowTime: 2}
+			c := &exectest.Cluster{Make: func() (op.Operator, error) { return changelog.NewNormalize(n, flight, flight) }, Every: every, Seed: 3}
+			r, err := exectest.Drive(c, flight, script, exectest.Variant{Size: 1}, exectest.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, x := range r.Rows {
+				got = append(got, fmt.Sprintf("%s%v.%v", x.Kind, x.Vals[0], x.Vals[1]))
+			}
+			want := "+I1.5 +I2.5 +U2.6 +U1.6 +I1.3 +I2.3" // 1.4 and 2.4 are stale, then the entities are forgotten
+			if !versioned {
+				want = "+I1.5 +I2.5 +U2.6 +U1.6 +U1.4 +I1.3 +U2.4 +I2.3"
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("versions %t, restarts %d: got %s, want %s", versioned, every, strings.Join(got, " "), want)
+			}
+		}
 	}
 }
 

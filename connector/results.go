@@ -166,7 +166,23 @@ func grouped(n int64) string {
 
 // MissedWindow is a window, or a run of them, that rows came too late for. Local time of the window, ms;
 // the end is exclusive.
-type MissedWindow struct{ Start, End, Rows int64 }
+type MissedWindow struct {
+	Start, End, Rows int64
+	// Windows is how many were put together; 0: it is one.
+	Windows int64 `json:",omitempty"`
+}
+
+// Count is the number of windows, at least 1.
+func (m *MissedWindow) Count() int64 { return max(1, m.Windows) }
+
+// MissedCount is the number of windows in Missed.
+func (p *Progress) MissedCount() int64 {
+	var n int64
+	for i := range p.Missed {
+		n += p.Missed[i].Count()
+	}
+	return n
+}
 
 // ProgressCommitter is implemented by committers of tables with Results that keep a progress table.
 type ProgressCommitter interface {

@@ -118,6 +118,12 @@ func (m *missed) list(feeds map[int]bool) []connector.MissedWindow {
 		for _, w := range run[1:] {
 			x.End, x.Rows = max(x.End, w.End), x.Rows+w.Rows
 		}
+		if len(run) > 1 {
+			x.Windows = 0
+			for i := range run {
+				x.Windows += run[i].Count()
+			}
+		}
 		few = append(few, x)
 	}
 	return few

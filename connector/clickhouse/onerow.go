@@ -121,7 +121,7 @@ func progressRow(p *connector.Progress, document []byte) *oneRow {
 		v    int64
 	}{{"splits_passed", int64(p.SplitsPassed)}, {"splits_done", int64(p.SplitsDone)}, {"splits_idle", int64(p.SplitsIdle)}, {"splits", int64(p.Splits)},
 		{"expected", p.Expected}, {"seen", p.Seen}, {"late", p.Late}, {"rejected", p.Rejected}, {"duplicates", p.Duplicates}, {"stale", p.Stale},
-		{"conflicts", p.Conflicts}, {"expired", p.Expired}, {"missed_windows", int64(len(p.Missed))}, {"rows_written", p.Rows}} {
+		{"conflicts", p.Conflicts}, {"expired", p.Expired}, {"missed_windows", p.MissedCount()}, {"rows_written", p.Rows}} {
 		b.int(c.name, c.v)
 	}
 	b.text("document", string(document))

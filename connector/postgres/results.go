@@ -270,7 +270,7 @@ func progressInsert(table string, p *connector.Progress) (string, error) {
 	}
 	vals := []string{literal(p.Generation), literal(p.Job), literal(p.Lineage), num(p.Checkpoint), num(p.At), time(p.Watermark), strconv.FormatBool(p.Watermark == vec.MaxTime), time(p.MaxTime),
 		num(int64(p.SplitsPassed)), num(int64(p.SplitsDone)), num(int64(p.SplitsIdle)), num(int64(p.Splits)), num(p.Expected), num(p.Seen),
-		num(p.Late), num(p.Rejected), num(p.Duplicates), num(p.Stale), num(p.Conflicts), num(p.Expired), num(int64(len(p.Missed))), num(p.Rows), literal(string(doc))}
+		num(p.Late), num(p.Rejected), num(p.Duplicates), num(p.Stale), num(p.Conflicts), num(p.Expired), num(p.MissedCount()), num(p.Rows), literal(string(doc))}
 	return "INSERT INTO " + companion(table, "_progress") + ` (generation, job, lineage, checkpoint, at_ms, watermark, ended, max_time, splits_passed, splits_done, splits_idle, splits, expected, seen,
  late, rejected, duplicates, stale, conflicts, expired, missed_windows, rows_written, document) SELECT ` + strings.Join(vals, ", ") + " ON CONFLICT DO NOTHING", nil
 }

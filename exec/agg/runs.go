@@ -28,14 +28,13 @@ func (s *Set) MergeOwn(dst, src *Store, d, sr []uint32) {
 	}
 }
 
-// ValueBytes is the memory that the distinct values take.
-func (st *Store) ValueBytes() int64 {
-	n := int64(0)
+// ValueWeight is the memory that the distinct values take, bytes, and how much of it is free for others.
+func (st *Store) ValueWeight() (held, free int64) {
 	for _, vs := range st.vals {
-		held, _ := vs.t.Weight()
-		n += held
+		h, f := vs.t.Weight()
+		held, free = held+h, free+f
 	}
-	return n
+	return held, free
 }
 
 // FreezeValuesPart is FreezeValues of a part of the groups: suffix follows the keys. Values that were taken

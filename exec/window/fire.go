@@ -354,7 +354,8 @@ func (o *Agg) tight(list []*slice) bool {
 	}
 	n := int64(0)
 	for _, sl := range list {
-		n += sl.st.ValueBytes()
+		held, _ := sl.st.ValueWeight()
+		n += held
 	}
 	return o.ctx.Budget.Used()+n > o.ctx.Budget.Limit()
 }

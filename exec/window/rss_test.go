@@ -66,6 +66,42 @@ func TestMemory_DistinctValues(t *testing.T) {
 	}
 }
 
+// TestMemory_CorrectedSessions is the same of sessions that are corrected, most of which are open: 100,000 keys, each
+// with ten values, of which a tenth get rows at a time.
+func TestMemory_CorrectedSessions(t *testing.T) {
+	if os.Getenv("TIDEMARK_BIG") == "" {
+		t.Skip("set TIDEMARK_BIG=1 to run it")
+	}
+	const (
+		limit = 16 << 20
+		keys  = 100_000
+		hour  = 3_600_000
+	)
+	cs := exectest.Case{Schema: narrowSchema}
+	aggs, err := cs.Aggs("COUNT(*); COUNT(DISTINCT i)", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := newNarrow(t, &plan.WindowAgg{Window: plan.Window{Kind: plan.Session, Size: hour, TimeCol: 1}, Keys: []int{0}, Aggs: aggs,
+		EarlyFireMs: -1, LateFireMs: -1, EarlyFireRows: 8, AllowedLatenessMs: hour}, limit)
+	began := time.Now()
+	for round := range int64(10) {
+		for i := range int64(2 * keys) {
+			at := round*hour/10 + i*(hour/10)/(2*keys)
+			x.row(i*(keys/20)%(keys/10)+at*keys/hour*9/10, at, i%5+5*(round%2))
+			if i%5_000 == 0 {
+				x.watermark(at - hour/60)
+			}
+		}
+	}
+	x.end()
+	t.Logf("%d results: %.0f rows/s; %d MiB of state at most, %d MiB of the process", x.rows, 20*keys/time.Since(began).Seconds(),
+		x.peak>>20, peakRSS(t)>>20)
+	if x.peak > limit+limit/4 || x.rows == 0 {
+		t.Errorf("state took %d MiB", x.peak>>20)
+	}
+}
+
 func peakRSS(t *testing.T) int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

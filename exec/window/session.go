@@ -69,8 +69,10 @@ type Session struct {
 	ended   int // keys removed since the last Freeze
 	expand  *expander
 
-	// See session_spill.go.
+	// See session_spill.go. dueAt is when something is to be done about a session, of which it is given the
+	// words; nil: when it is over.
 	spill  *state.Spill
+	dueAt  func(w []uint64) int64
 	parked parked
 	dead   int // records of sessions that left memory
 	key    []byte
@@ -124,7 +126,7 @@ func (o *Session) Open(c *op.Context, out op.Output) (err error) {
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.timers = newTimers(o.gap / 64)
 	o.track()
-	o.openSpill(c.Spill)
+	o.openSpill(c.Spill, o)
 	o.lates = newLateRows(c, o.n, o.inS)
 	return nil
 }
@@ -422,6 +424,7 @@ func (o *Session) advance(wm int64) error {
 	for o.parked.first() <= wm && o.parked.first() != never {
 		// A bucket at a time, so that those on disk are not all in memory at once.
 		last, err := o.recall(wm)
+		o.Between()
 		if err == nil {
 			err = o.fire(last, &told)
 		}

@@ -16,15 +16,15 @@ func (o *Session) mayLeave(sp *state.Spill) bool {
 	return sp != nil && o.ctx.Saves && len(o.n.Keys) > 0
 }
 
-// openSpill lets keys go to disk.
-func (o *Session) openSpill(sp *state.Spill) {
+// openSpill lets keys go to disk; self is the operator.
+func (o *Session) openSpill(sp *state.Spill, self state.Spiller) {
 	if !o.mayLeave(sp) {
 		return
 	}
 	o.spill = sp
 	o.parked = parked{width: o.timers.coarse.width, budget: o.ctx.Budget}
 	o.keeper.Spill(o.keys, sp)
-	sp.Attach(o)
+	sp.Attach(self)
 }
 
 // DropValue implements state.Dropper.
@@ -57,13 +57,19 @@ func (o *Session) unpark(kr uint32) {
 	}
 }
 
-// dueOf is when the first session of a key is over.
+// dueOf is when the first session of a key is over, or something else is to be done about one.
 func (o *Session) dueOf(kr uint32) int64 {
-	end := int64(never)
+	end, due := int64(never), int64(never)
 	for id := uint32(o.keys.At(kr)[o.keys.Base()]); id != 0; {
 		w := o.st.R.At(id)
+		if o.dueAt != nil {
+			due = min(due, o.dueAt(w))
+		}
 		end = min(end, int64(w[sessEnd]))
 		id = uint32(w[sessNext])
+	}
+	if o.dueAt != nil {
+		return due
 	}
 	return o.over(end)
 }
@@ -75,6 +81,8 @@ func (o *Session) Fixed() bool { return true }
 func (o *Session) Weight() (held, free int64) {
 	held, free = o.st.R.Weight()
 	h, f := o.st.Blob.Weight()
+	held, free = held+h, free+f
+	h, f = o.st.ValueWeight()
 	return held + h, free + f + int64(o.dead*o.st.R.Stride()*8)
 }
 
@@ -122,7 +130,6 @@ func (o *Session) recall(wm int64) (int64, error) {
 		}
 		return nil
 	})
-	o.Between()
 	return last, err
 }
 

@@ -18,7 +18,8 @@ import (
 // deleted and the new one is inserted. So nothing is missing in between, also where a session that was
 // shown on time goes on, which is shown on time once more.
 //
-// Sessions stay in memory. State: a record a key with the first session, and a record a session of
+// State: a record a key of (key, first session), with the bucket of Session.parkedIn where sessions may leave
+// memory (see sessions_spill.go), and a record a session of
 //
 //	flags | key record | next session of the key | start | end | shown | rows since | causes since |
 //	queued | accumulators
@@ -78,7 +79,11 @@ func (o *Sessions) Open(c *op.Context, out op.Output) (err error) {
 	o.mem = c.Budget.NewMemory()
 	l := state.NewLayout(keyTypes(o.inS, o.n.Keys), false)
 	o.enc = state.NewEncoder(l)
-	o.keys = state.NewTable(o.mem, l, []uint64{0})
+	head := []uint64{0}
+	if o.mayLeave(c.Spill) {
+		head = append(head, 0)
+	}
+	o.keys = state.NewTable(o.mem, l, head)
 	o.st = o.set.NewRecords(o.mem, corrHead)
 	o.init = o.set.Init()
 	o.shown = state.NewBlob(o.mem)
@@ -91,6 +96,8 @@ func (o *Sessions) Open(c *op.Context, out op.Output) (err error) {
 		o.keys.Track()
 	}
 	o.keeper = state.Keeper{MaxParallelism: c.MaxParallelism, Codec: o, Check: c.CheckGroup}
+	o.dueAt = o.nextDue
+	o.openSpill(c.Spill, o)
 	o.lates = newLateRows(c, o.n, o.inS)
 	return nil
 }
@@ -288,9 +295,11 @@ func (o *Sessions) absorb(b *vec.Batch, head *uint64, into, from uint32, kept in
 	}
 }
 
-// dueAt is when something is to be done about a session next.
-func (o *Sessions) dueAt(w []uint64) int64 {
-	end := int64(w[sessEnd])
+// nextDue is when something is to be done about a session next.
+func (o *Sessions) nextDue(w []uint64) int64 { return o.dueOfEnd(int64(w[sessEnd])) }
+
+// dueOfEnd is nextDue of a session that ends at end.
+func (o *Sessions) dueOfEnd(end int64) int64 {
 	if over := o.over(end); over > o.wm {
 		return over
 	}
@@ -301,7 +310,7 @@ func (o *Sessions) dueAt(w []uint64) int64 {
 func (o *Sessions) queue(id uint32) {
 	w := o.st.R.At(id)
 	w[corrQueued]++
-	o.timers.add(o.dueAt(w), id)
+	o.timers.add(o.nextDue(w), id)
 }
 
 // unqueue notes that a session was taken from the timers once. If it is gone, so is its record with the
@@ -351,7 +360,7 @@ func (o *Sessions) ProcTime(nowMs int64) error {
 func (o *Sessions) NextProcTime() int64 {
 	next := min(o.early, o.late)
 	if o.n.Window.ProcTime {
-		next = min(next, o.timers.first())
+		next = min(next, o.first())
 	}
 	return next
 }
@@ -364,6 +373,8 @@ func (o *Sessions) Close() error {
 	if o.mem == nil {
 		return nil
 	}
+	o.spill.Detach(o)
+	o.parked.release()
 	o.keys.Release()
 	o.st.Release()
 	o.shown.Release()
@@ -377,7 +388,7 @@ func (o *Sessions) Close() error {
 func (o *Sessions) count() {
 	if c := o.ctx.Counters; c != nil {
 		c.StateBytes.Store(o.mem.Bytes())
-		c.StateEntries.Store(int64(o.st.Entries() - o.dead))
+		c.StateEntries.Store(int64(o.st.Entries() - o.dead + o.keys.Cold()))
 	}
 }
 

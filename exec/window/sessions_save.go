@@ -53,7 +53,12 @@ func (o *Sessions) Restore(saved state.Saved, heads [][]byte) error {
 		return err
 	}
 	o.wm, o.seen = p.wm, max(o.seen, p.wm)
-	if err = o.keeper.Restore(o.keys, saved); err != nil {
+	if o.spill.Stored() {
+		err = o.restoreStored(saved)
+	} else {
+		err = o.keeper.Restore(o.keys, saved)
+	}
+	if err != nil {
 		return err
 	}
 	early, late, err := readClocks(p)
@@ -147,6 +152,7 @@ func (o *Sessions) LoadValue(kr uint32, b []byte) error {
 		return errEntry
 	}
 	o.loaded(kr, o.lateness)
+	o.unpark(kr)
 	return nil
 }
 

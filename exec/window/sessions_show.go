@@ -194,32 +194,48 @@ func (o *Sessions) advance(wm int64) error {
 		return nil
 	}
 	o.show.stamp = o.wm
-	o.due = o.timers.expire(wm, o.due[:0], func(id uint32) (int64, bool) {
+	var err error
+	for err == nil && o.parked.first() <= wm && o.parked.first() != never {
+		// A bucket at a time, so that those on disk are not all in memory at once.
+		var last int64
+		last, err = o.recall(wm)
+		o.Between()
+		if err == nil {
+			err = o.step(last, wm)
+		}
+	}
+	if err == nil {
+		err = o.step(wm, wm)
+	}
+	o.wm = wm
+	o.count()
+	return err
+}
+
+// step shows and closes the sessions in memory that are due at now, on the way to the watermark wm.
+func (o *Sessions) step(now, wm int64) error {
+	o.due = o.timers.expire(now, o.due[:0], func(id uint32) (int64, bool) {
 		w := o.st.R.At(id)
-		at := o.dueAt(w)
+		at := o.nextDue(w)
 		switch {
-		case w[0]&flagDead != 0, at <= wm && w[corrQueued]&queuedDue != 0:
+		case w[0]&flagDead != 0, at <= now && w[corrQueued]&queuedDue != 0:
 			o.unqueue(id) // it is gone, or among those that are due already
 			return 0, false
-		case at <= wm:
+		case at <= now:
 			w[corrQueued] |= queuedDue
 		}
 		return at, true
 	})
 	o.sortDue()
-	was := o.wm
-	var err error
-	for due := o.due; len(due) > 0 && err == nil; {
+	for due := o.due; len(due) > 0; {
 		n := min(len(due), block)
-		err = o.end(due[:n], was, wm)
+		if err := o.end(due[:n], o.wm, wm); err != nil {
+			return err
+		}
 		due = due[n:]
 	}
-	o.wm = wm
-	if err == nil {
-		o.requeue(wm)
-	}
-	o.count()
-	return err
+	o.requeue()
+	return nil
 }
 
 // end shows the sessions of due, and closes those that take no more rows at wm; was is the watermark
@@ -258,7 +274,7 @@ func (o *Sessions) end(due []dueSession, was, wm int64) error {
 }
 
 // requeue puts the sessions that were due and stay among the timers again, for when they close.
-func (o *Sessions) requeue(wm int64) {
+func (o *Sessions) requeue() {
 	for _, d := range o.due {
 		w := o.st.R.At(d.id)
 		if w[corrQueued]&queuedDue == 0 {
@@ -269,7 +285,7 @@ func (o *Sessions) requeue(wm int64) {
 			o.unqueue(d.id)
 			continue
 		}
-		o.timers.add(o.dueAt(w), d.id)
+		o.timers.add(o.closes(int64(w[sessEnd])), d.id)
 	}
 }
 

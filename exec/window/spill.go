@@ -158,7 +158,8 @@ func (sl *slice) inMemory(run uint32) bool {
 func storeBytes(st *agg.Store) int64 {
 	groups, _ := st.T.Weight()
 	long, _ := st.Blob.Weight()
-	return groups + long + st.ValueBytes()
+	values, _ := st.ValueWeight()
+	return groups + long + values
 }
 
 // Between implements state.Spiller: it drops what is in the store and, where memory is short, seals

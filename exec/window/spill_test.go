@@ -23,7 +23,7 @@ type narrow struct {
 	spill    *state.Spill
 	store    *store.Store
 	batch    *vec.Batch
-	wm       int64
+	wm, now  int64
 	base     int64 // what the store counts
 	counters op.Counters
 	peak     int64
@@ -89,7 +89,7 @@ func newNarrow(t *testing.T, n *plan.WindowAgg, limit int64) *narrow {
 	x.spill = state.NewSpill(x.budget, x.store, state.SpillOptions{Operator: 1, Hi: keyGroups})
 	x.base = x.budget.Used()
 	x.check(x.o.Open(&op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: keyGroups, Counters: &x.counters,
-		Now: func() int64 { return 0 }, BatchRows: vec.BatchRows, Saves: true, Budget: x.budget, Spill: x.spill}, x))
+		Now: func() int64 { return x.now }, BatchRows: vec.BatchRows, Saves: true, Budget: x.budget, Spill: x.spill}, x))
 	return x
 }
 

@@ -2,10 +2,13 @@ package window_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-stream/tidemark/exec/exectest"
+	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -89,6 +92,105 @@ func TestSpill_Distinct(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSpill_Corrected: windows and sessions that are shown early and corrected late, with distinct values, show at each
+// watermark what those show that stay in memory.
+func TestSpill_Corrected(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seconds of work")
+	}
+	const (
+		limit = 1 << 19
+		gap   = 64 * 40 // buckets of parked are 40 ms wide
+		keys  = 1500
+	)
+	for name, c := range map[string]struct {
+		w     plan.Window
+		aggs  string
+		early int64 // by rows
+		clock int64
+	}{
+		"session":       {plan.Window{Kind: plan.Session, Size: gap}, "COUNT(*); COUNT(DISTINCT i); SUM(d)", 0, -1},
+		"session,early": {plan.Window{Kind: plan.Session, Size: gap}, "COUNT(DISTINCT i); SUM(i)", 3, -1},
+		"session,clock": {plan.Window{Kind: plan.Session, Size: gap}, "COUNT(DISTINCT i); SUM(i)", 0, 500},
+		"tumble":        {plan.Window{Kind: plan.Tumble, Size: gap}, "COUNT(DISTINCT i); SUM(d)", 0, 500},
+		"hop":           {plan.Window{Kind: plan.Hop, Size: gap, Step: gap / 2}, "COUNT(DISTINCT i); SUM(DISTINCT i)", 4, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cs := exectest.Case{Schema: narrowSchema}
+			aggs, err := cs.Aggs(c.aggs, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.w.TimeCol = 1
+			n := func() *plan.WindowAgg {
+				return &plan.WindowAgg{Window: c.w, Keys: []int{0}, Aggs: aggs, EarlyFireMs: c.clock, LateFireMs: -1, EarlyFireRows: c.early,
+					AllowedLatenessMs: gap / 2, Props: []plan.WindowProp{plan.WindowStart, plan.WindowEnd}}
+			}
+			both := []*narrow{newNarrow(t, n(), limit), newNarrow(t, n(), 1<<30)}
+			for _, x := range both {
+				x.keep = true
+			}
+			r := newRand(5)
+			shown := 0
+			for now := int64(gap); now < 4*gap; {
+				for range 800 {
+					key, ts, v := r.Int63n(keys)+now/gap*keys/2, now+r.Int63n(gap)-gap*3/4, r.Int63n(60)
+					for _, x := range both {
+						x.row(key, ts, v)
+					}
+				}
+				now += 1 + r.Int63n(gap/6)
+				check := r.Intn(8) == 0
+				var folded [2]map[string]int
+				for i, x := range both {
+					x.flush()
+					x.now = now
+					x.check(x.o.(op.ProcTimer).ProcTime(now))
+					x.watermark(now)
+					if check {
+						folded[i] = fold(x.texts)
+					}
+				}
+				if !maps.Equal(folded[0], folded[1]) {
+					t.Fatalf("watermark %d: %d results, want %d", now, len(folded[0]), len(folded[1]))
+				}
+				shown = max(shown, len(folded[1]))
+			}
+			little, much := both[0], both[1]
+			little.end()
+			much.watermark(vec.MaxTime)
+			much.check(much.o.Finish())
+			much.check(much.o.Close())
+			if got, want := fold(little.texts), fold(much.texts); !maps.Equal(got, want) || len(want) < shown/2 {
+				t.Errorf("%d results at the end, want %d", len(got), len(want))
+			}
+			m, plenty := little.store.Metrics(), much.peak-much.base
+			t.Logf("%d results, %d KiB of memory at most, %d where there is plenty; %d entries came back", shown, little.peak>>10, plenty>>10, m.Hits)
+			much.check(much.store.Close())
+			// Rows come for most keys all the time: it is not much that can leave.
+			if m.Hits < keys || little.peak >= plenty {
+				t.Errorf("state took %d KiB of memory where %d were given, %d where there is plenty; %d entries came back",
+					little.peak>>10, limit>>10, plenty>>10, m.Hits)
+			}
+		})
+	}
+}
+
+// fold counts the rows of a changelog that are left.
+func fold(texts []string) map[string]int {
+	left := map[string]int{}
+	for _, s := range texts {
+		kind, row, _ := strings.Cut(s, " ")
+		if kind == "-U" || kind == "-D" {
+			left[row]--
+		} else {
+			left[row]++
+		}
+	}
+	maps.DeleteFunc(left, func(_ string, n int) bool { return n == 0 })
+	return left
 }
 
 // text is row i of a batch.

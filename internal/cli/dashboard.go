@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ type dashboardFlags struct {
 	hosts           []string
 	readOnly        bool
 	keys            int           // of a topic
+	messages        io.Writer     // nil: standard error
 	ask             time.Duration // how often brokers are looked for; 0: topicAsk
 }
 
@@ -57,6 +59,13 @@ key is kept in memory.`,
 	c.Flags().IntVar(&f.keys, "topic-keys", dashboard.DefaultTopicKeys, "how many keys of a topic are kept in memory; of more, the ones that came first are let go")
 	c.Flags().BoolVar(&f.readOnly, "read-only", false, "refuse changes of the board")
 	return c
+}
+
+func (f *dashboardFlags) stderr() io.Writer {
+	if f.messages != nil {
+		return f.messages
+	}
+	return os.Stderr
 }
 
 // script finds the SQL file: the one given, else the one that the board names.
@@ -146,6 +155,9 @@ func (f *dashboardFlags) serve(ctx context.Context, given string, ready func(url
 	if err != nil {
 		_ = l.Close() // it was not used
 		return err
+	}
+	for _, w := range board.Warnings() {
+		fmt.Fprintln(f.stderr(), "warning: "+w)
 	}
 	server := &http.Server{Handler: board.Handler(), ReadHeaderTimeout: 10 * time.Second}
 	ctx, cancel := context.WithCancel(ctx)

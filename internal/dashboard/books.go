@@ -46,6 +46,7 @@ type books struct {
 	begun       map[string]int64                    // when the newest backfill of each generation began
 	corrected   map[string][]connector.MissedWindow // by generation
 	reconciled  map[string][]results.Range
+	missed      map[string][]connector.MissedWindow // by generation: what the job's own missed since that was begun
 
 	newest map[string]newestWindow // by generation asked for
 	epoch  uint64                  // rises when states may have changed without new rows
@@ -67,7 +68,11 @@ type generation struct {
 	missed []missedSpan // by start and end
 }
 
-// missedSpan is a window, or a run of them, that rows came too late for; at is when that was known.
+// unknownTime is before all times that are asked for, but behind vec.MinTime.
+const unknownTime = vec.MinTime + 1
+
+// missedSpan is a window, or a run of them, that rows came too late for; at is when that was known, unknownTime for what
+// was there when the page began.
 type missedSpan struct {
 	connector.MissedWindow
 	at int64
@@ -123,7 +128,9 @@ func (b *books) know(names []string) {
 			k.Progress = g.past
 		}
 		if since := b.begun[name]; since > 0 && name != b.job {
-			k.Since, k.LiveMissed, k.Corrected = since, b.gens[b.job].missedAfter(since), b.corrected[name]
+			k.Since, k.Corrected = since, b.corrected[name]
+			k.LiveMissed = append(b.gens[b.job].missedAfter(since), b.missed[name]...)
+			slices.SortFunc(k.LiveMissed, func(a, b connector.MissedWindow) int { return cmp.Compare(a.Start, b.Start) })
 		}
 		b.known[name] = k
 	}
@@ -136,21 +143,21 @@ func (b *books) follow(ctx context.Context, name string) error {
 		g = &generation{}
 		b.gens[name] = g
 	}
-	n := progressStep
 	if !g.known {
-		n = progressPast
+		return b.begin(ctx, name, g)
 	}
+	n := progressStep
 	rows, err := b.src.Store.Progress(ctx, name, n)
 	if err != nil {
 		return err
 	}
-	if g.known && len(rows) == n && !slices.ContainsFunc(rows, g.isLast) {
+	if len(rows) == n && !slices.ContainsFunc(rows, g.isLast) {
 		if rows, err = b.src.Store.Progress(ctx, name, progressPast); err != nil {
 			return err
 		}
 	}
-	if at := slices.IndexFunc(rows, g.isLast); g.known && at >= 0 {
-		if _, goesOn := b.src.Store.(inMemory); goesOn {
+	if at := slices.IndexFunc(rows, g.isLast); at >= 0 {
+		if b.inMemory() {
 			rows = rows[:at+1] // it may have gone on since
 		} else {
 			rows = rows[:at]
@@ -160,6 +167,34 @@ func (b *books) follow(ctx context.Context, name string) error {
 		g.add(&p)
 	}
 	return nil
+}
+
+// begin reads what there is of a generation: of its progress the newest rows, and all windows that rows came too
+// late for.
+func (b *books) begin(ctx context.Context, name string, g *generation) error {
+	rows, err := b.src.Store.Progress(ctx, name, progressPast)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	missed, err := b.src.Store.Missed(ctx, name, vec.MinTime)
+	if err != nil {
+		return err
+	}
+	for _, p := range slices.Backward(rows) {
+		if !b.inMemory() {
+			p.Missed = nil
+		}
+		g.add(&p)
+	}
+	for _, m := range missed {
+		g.miss(missedSpan{m, unknownTime})
+	}
+	return nil
+}
+
+func (b *books) inMemory() bool {
+	_, ok := b.src.Store.(inMemory)
+	return ok
 }
 
 func (g *generation) isLast(p connector.Progress) bool {
@@ -227,10 +262,13 @@ func (b *books) slow(ctx context.Context) (err error) {
 	if b.job = b.live; b.begun[b.live] > 0 {
 		b.job = results.Live
 	}
-	b.corrected = map[string][]connector.MissedWindow{}
+	b.corrected, b.missed = map[string][]connector.MissedWindow{}, map[string][]connector.MissedWindow{}
 	for _, g := range b.pointer.Generations() {
 		if g == b.job || b.begun[g] == 0 {
 			continue
+		}
+		if b.missed[g], err = b.src.Store.Missed(ctx, b.job, b.begun[g]); err != nil {
+			return err
 		}
 		for _, part := range b.pointer.Covers(g, vec.MinTime, vec.MaxTime) {
 			list, err := b.src.Store.Corrected(ctx, b.job, part.From, part.To, b.begun[g])
@@ -303,6 +341,7 @@ func reconciled(records []results.Record) map[string][]results.Range {
 type window struct {
 	start, end int64
 	known      bool
+	endless    bool // where it ends is not known, and end is behind its start
 }
 
 // judge says how final a cell of a generation is, and whether its window closed while splits were idle. flagged is
@@ -313,6 +352,9 @@ func (b *books) judge(w window, name string, flagged bool) (state byte, idle boo
 		w.start, w.end = vec.MaxTime, vec.MaxTime // it is never over but with the input
 	}
 	s := j.Status(w.start, w.end)
+	if w.endless && s.State == results.Final && j.Newest().Watermark != vec.MaxTime {
+		s.State = results.Provisional
+	}
 	switch {
 	case s.State == results.NeedsBackfill:
 		state = backfill
@@ -321,7 +363,7 @@ func (b *books) judge(w window, name string, flagged bool) (state byte, idle boo
 	default:
 		state = provisional
 	}
-	return state, s.Idle && w.known
+	return state, s.Idle && w.known && !w.endless
 }
 
 // closed reports whether a cell belongs to the closed report: final, and of a generation that was

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -128,6 +129,29 @@ func New(o Options) (*Server, error) {
 	}
 	s.set(board, text)
 	return s, nil
+}
+
+// Warnings lists the tiles of the board that cannot be shown, with where they stand in its file and why. Their tiles
+// say so too.
+func (s *Server) Warnings() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.board.Tiles {
+		t := &s.board.Tiles[i]
+		src, err := s.find(t)
+		if err == nil {
+			_, err = t.resolve(src)
+		}
+		if err == nil {
+			continue
+		}
+		place := "tile " + strconv.Itoa(i+1)
+		if t.node != nil {
+			place = fmt.Sprintf("%s:%d", filepath.Base(s.o.Config), t.node.Line)
+		}
+		out = append(out, place+": "+err.Error())
+	}
+	return out
 }
 
 // AddSource adds a table to the page: that of a job that has just been started. A source that was there
@@ -440,14 +464,18 @@ type ProgressStatus struct {
 	Expected   int64    `json:"expected,omitempty"`
 	Seen       int64    `json:"seen,omitempty"`
 	Missing    []string `json:"missing,omitempty"`
-	Late       int64    `json:"late"`
-	Rejected   int64    `json:"rejected"`
-	Duplicates int64    `json:"duplicates"`
-	Stale      int64    `json:"stale"`
-	Conflicts  int64    `json:"conflicts"`
-	Expired    int64    `json:"expired"`
-	Rows       int64    `json:"rows"`
-	Missed     int      `json:"missed,omitempty"` // windows that need a backfill for rows that came too late
+	// DueRows says that Expected and Seen count rows, and DueStart and DueEnd which window they are of.
+	DueRows    bool  `json:"dueRows,omitempty"`
+	DueStart   int64 `json:"dueStart,omitempty"`
+	DueEnd     int64 `json:"dueEnd,omitempty"`
+	Late       int64 `json:"late"`
+	Rejected   int64 `json:"rejected"`
+	Duplicates int64 `json:"duplicates"`
+	Stale      int64 `json:"stale"`
+	Conflicts  int64 `json:"conflicts"`
+	Expired    int64 `json:"expired"`
+	Rows       int64 `json:"rows"`
+	Missed     int   `json:"missed,omitempty"` // windows that need a backfill for rows that came too late
 }
 
 // HeldStatus is what memory holds of a table.
@@ -517,6 +545,6 @@ func (g *generation) status(local int64) ProgressStatus {
 	p := &g.last
 	return ProgressStatus{Watermark: moment(local), Ended: p.Watermark == vec.MaxTime, MaxTime: moment(p.MaxTime),
 		Checkpoint: p.Checkpoint, At: p.At, Passed: p.SplitsPassed, Done: p.SplitsDone, Idle: p.SplitsIdle, Splits: p.Splits,
-		IdleSplits: p.IdleSplits, Expected: p.Expected, Seen: p.Seen, Missing: p.Missing, Late: p.Late, Rejected: p.Rejected,
+		IdleSplits: p.IdleSplits, Expected: p.Expected, Seen: p.Seen, Missing: p.Missing, DueRows: p.DueRows, DueStart: p.DueStart, DueEnd: p.DueEnd, Late: p.Late, Rejected: p.Rejected,
 		Duplicates: p.Duplicates, Stale: p.Stale, Conflicts: p.Conflicts, Expired: p.Expired, Rows: p.Rows, Missed: len(g.missed)}
 }

@@ -114,7 +114,7 @@ func Grafana(title string, tables []Exported) ([]byte, error) {
 }
 
 func variable(name, plugin, label string) object {
-	return object{"name": name, "label": label, "type": "datasource", "query": plugin, "current": object{}, "hide": 0, "refresh": 1, "options": []any{}}
+	return object{"name": name, "label": label, "type": "datasource", "query": plugin, "hide": 0, "refresh": 1, "options": []any{}}
 }
 
 // variable is the name of the variable that says which data source is read.
@@ -221,6 +221,9 @@ var metricPanels = []metricPanel{
 	{"Age of the newest checkpoint", "tidemark_checkpoint_age_seconds", "{{job_name}}", "s"},
 	{"Rows dropped a second, by reason", "rate(tidemark_rows_dropped_total[5m])", "{{operator_name}} {{reason}}", "short"},
 	{"State", "sum by (job_name) (tidemark_state_bytes)", "{{job_name}}", "bytes"},
+	{"Rows that a query of the target reads", "tidemark_result_target_query_rows_read", "{{table}}", "short"},
+	{"Bytes that a query of the target reads", "tidemark_result_target_query_bytes_read", "{{table}}", "bytes"},
+	{"Queries of the target in five minutes", "tidemark_result_target_queries", "{{table}}", "short"},
 	{"Parts and merges of the target", `{__name__=~"tidemark_result_target_(parts|parts_in_partition|merges|mutations)"}`, "{{table}} {{__name__}}", "short"},
 }
 

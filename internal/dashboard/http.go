@@ -35,10 +35,13 @@ type asset struct {
 	body, kind, tag string
 }
 
-var assets = readAssets()
+var assets, pageEdition = readAssets()
 
-func readAssets() map[string]asset {
-	out := map[string]asset{}
+// readAssets reads the files of the page. edition is another one where any of them is: a page that is open since
+// before the program was updated loads itself anew.
+func readAssets() (out map[string]asset, edition string) {
+	out = map[string]asset{}
+	all := sha256.New()
 	list, err := static.ReadDir("static")
 	if err != nil {
 		panic("BUG: " + err.Error())
@@ -49,6 +52,7 @@ func readAssets() map[string]asset {
 			panic("BUG: " + err.Error())
 		}
 		sum := sha256.Sum256(text)
+		all.Write(sum[:])
 		kind := mime.TypeByExtension(path.Ext(e.Name()))
 		switch path.Ext(e.Name()) { // whatever the machine's tables say
 		case ".js":
@@ -62,7 +66,7 @@ func readAssets() map[string]asset {
 		}
 		out[e.Name()] = asset{string(text), kind, `"` + hex.EncodeToString(sum[:8]) + `"`}
 	}
-	return out
+	return out, hex.EncodeToString(all.Sum(nil)[:8])
 }
 
 // Handler serves the page, its data and its events. It may stand below any path that ends with a slash
@@ -157,7 +161,9 @@ type described struct {
 	Saved   string `json:"saved,omitempty"`
 	Broken  string `json:"broken,omitempty"`
 	Version string `json:"version,omitempty"`
-	Now     int64  `json:"now"`
+	// Page is the edition of the page's files.
+	Page string `json:"page"`
+	Now  int64  `json:"now"`
 	// Refresh is how often tables are looked at, ms.
 	Refresh int64 `json:"refreshMs"`
 }
@@ -174,7 +180,7 @@ type describedFrom struct {
 func (s *Server) describe() []byte {
 	every, _ := refreshOf(s.board.Refresh)
 	d := described{Edition: s.edition, Board: s.board, Sources: []describedFrom{}, Editable: !s.o.ReadOnly, Broken: s.broken,
-		Version: s.o.Version, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
+		Version: s.o.Version, Page: pageEdition, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
 	if s.o.Config != "" {
 		d.Saved = path.Base(s.o.Config)
 	}

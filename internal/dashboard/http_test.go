@@ -122,6 +122,18 @@ func (f *fake) Generations(ctx context.Context) (out []results.Generation, err e
 	return out, nil
 }
 
+func (f *fake) Missed(_ context.Context, gen string, after int64) ([]connector.MissedWindow, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []connector.Progress
+	for _, p := range f.past {
+		if p.Generation == gen && p.At > after {
+			out = append(out, p)
+		}
+	}
+	return results.MergeMissed(out), nil
+}
+
 func (f *fake) Corrected(context.Context, string, int64, int64, int64) ([]connector.MissedWindow, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,7 +238,7 @@ func TestAPI(t *testing.T) {
 	f := newFake()
 	f.hours()
 	_, h := testServer(t, f, Options{Board: testBoard(t, testYAML)})
-	golden(t, "board.json", get(t, h.URL+"/api/board"))
+	golden(t, "board.json", strings.ReplaceAll(get(t, h.URL+"/api/board"), pageEdition, "EDITION"))
 	golden(t, "data.json", get(t, h.URL+"/api/data"))
 	// Nothing is final in a reconciled generation before there is a reconciliation.
 	golden(t, "closed-none.json", get(t, h.URL+"/api/data?view=closed"))

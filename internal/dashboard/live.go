@@ -141,6 +141,11 @@ func (l *Live) Generations(context.Context) ([]results.Generation, error) {
 	return []results.Generation{g}, nil
 }
 
+// Missed implements Reader: all that is known is in the progress.
+func (l *Live) Missed(context.Context, string, int64) ([]connector.MissedWindow, error) {
+	return nil, nil
+}
+
 // Corrected implements Reader: memory knows one generation.
 func (l *Live) Corrected(context.Context, string, int64, int64, int64) ([]connector.MissedWindow, error) {
 	return nil, nil

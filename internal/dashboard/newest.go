@@ -66,6 +66,9 @@ func (b *books) newestIn(ctx context.Context, generation string, from, to int64)
 		return newestWindow{}, err
 	}
 	n := newestWindow{size: 3_600_000}
+	if w := r.Windows; w != nil {
+		n.size = w.Size
+	}
 	for i, c := range rows.Columns {
 		ms, ok := msOf(rows.Rows[0][i])
 		switch {

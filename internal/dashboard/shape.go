@@ -253,12 +253,12 @@ func (t *tile) table(ctx context.Context, d *Data) error {
 			continue
 		}
 		if len(d.Table.Rows) == limit {
-			d.Note = fmt.Sprintf("the first %d rows; there are more", limit)
+			d.Note = fmt.Sprintf("the first %d rows; there are more (limit, where and last choose)", limit)
 			break
 		}
 		out := Row{State: string(p.state), Revision: p.revision, Generation: p.gen, Idle: p.idle}
 		for _, c := range shown {
-			out.Cells = append(out.Cells, jsonValue(row[c]))
+			out.Cells = append(out.Cells, clip(jsonValue(row[c])))
 		}
 		d.Table.Rows = append(d.Table.Rows, out)
 		d.Tally.count(p.state)

@@ -21,6 +21,7 @@ const (
 type Reader interface {
 	Query(ctx context.Context, q results.Query) (*results.Rows, error)
 	Progress(ctx context.Context, generation string, n int) ([]connector.Progress, error)
+	Missed(ctx context.Context, generation string, after int64) ([]connector.MissedWindow, error)
 	Pointer(ctx context.Context) (results.Pointer, error)
 	Generations(ctx context.Context) ([]results.Generation, error)
 	Corrected(ctx context.Context, generation string, from, to, after int64) ([]connector.MissedWindow, error)
@@ -41,6 +42,16 @@ type Source struct {
 func (s *Source) flagged() bool {
 	_, ok := s.Store.(*Topic)
 	return ok
+}
+
+// endOf is where the window that starts at start ends, by what is known of all windows of the table; false: nothing.
+func (s *Source) endOf(start int64) (int64, bool) { return endOf(s.Table.Results, start) }
+
+func endOf(r *connector.Results, start int64) (int64, bool) {
+	if r.WindowStart == "" || r.Windows == nil {
+		return 0, false
+	}
+	return start + r.Windows.Size, true
 }
 
 // key tells the sources of a page apart: a table may be read from its target and from memory.

@@ -139,6 +139,7 @@ type tile struct {
 	field types.Field // of the value
 	span  span
 	only  bool // the closed report
+	note  string
 }
 
 // resolve fits t to its source.
@@ -232,6 +233,10 @@ func (t *tile) load(ctx context.Context, b *books, only bool) (*Data, error) {
 		err = t.bars(d, points)
 	}
 	d.Generations = slices.Sorted(maps.Keys(gens))
+	if d.Note != "" && t.note != "" {
+		t.note = "; " + t.note
+	}
+	d.Note += t.note
 	return d, err
 }
 
@@ -246,7 +251,7 @@ func (t *tile) points(ctx context.Context) ([]point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(rows.Rows) > maxPoints {
+	if len(rows.Rows) > maxPoints && !t.fewer(rows, at.start) {
 		return nil, fmt.Errorf("the tile would read more than %d rows: show less of the past with last, or add up over fewer columns", maxPoints)
 	}
 	out := make([]point, 0, len(rows.Rows))
@@ -259,6 +264,27 @@ func (t *tile) points(ctx context.Context) ([]point, error) {
 		return cmp.Or(cmp.Compare(a.w.start, b.w.start), cmp.Compare(a.w.end, b.w.end), cmp.Compare(a.by, b.by))
 	})
 	return newest(out, keep), nil
+}
+
+// fewer leaves out the oldest windows of an answer that was cut, the newest window first, where the tile does not say how
+// many it wants. false: there is not one that is whole.
+func (t *tile) fewer(rows *results.Rows, start int) bool {
+	if t.Last != "" || start < 0 {
+		return false
+	}
+	n := len(rows.Rows)
+	cut, _ := msOf(rows.Rows[n-1][start])
+	for n > 0 {
+		if ms, _ := msOf(rows.Rows[n-1][start]); ms != cut {
+			break
+		}
+		n--
+	}
+	if rows.Rows = rows.Rows[:n]; n == 0 {
+		return false
+	}
+	t.note = fmt.Sprintf("only the newest windows: more would be over %d rows; say how many with last, or add up over fewer columns", maxPoints)
+	return true
 }
 
 // newest keeps the points of the last n windows; 0: all.
@@ -407,10 +433,12 @@ func (at *places) point(t *tile, row []any) point {
 	}
 	p := point{v: get(at.value), count: 1}
 	p.w.start, p.w.known = msOf(get(at.start))
-	if end, ok := msOf(get(at.end)); ok {
-		p.w.end = end
-	} else {
-		p.w.end = p.w.start + 1
+	end, ok := msOf(get(at.end))
+	if !ok {
+		end, ok = t.src.endOf(p.w.start)
+	}
+	if p.w.end = end; !ok {
+		p.w.end, p.w.endless = p.w.start+1, true
 	}
 	p.revision, _ = get(at.revision).(int64)
 	p.gen = t.generationOf(get(at.gen), p.w)

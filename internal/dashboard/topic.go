@@ -38,8 +38,8 @@ type Topic struct {
 	from  string
 	times results.Times
 
-	gen, watermark, end, flag int // columns, -1: none
-	line                      []int
+	gen, watermark, start, end, flag int // columns, -1: none
+	line                             []int
 
 	mu        sync.Mutex
 	cells     cells
@@ -75,7 +75,7 @@ func NewTopic(t *connector.Table, limit int, from string) *Topic {
 		return s.Index(name)
 	}
 	o := &Topic{table: t, from: from, times: results.TimesOf(r), gen: column(r.Column["generation"]), watermark: column(r.Column["watermark"]),
-		end: column(r.WindowEnd), flag: column(r.Column["is_final"]), gens: map[string]*topicGeneration{}, passed: map[string]int64{},
+		start: column(r.WindowStart), end: column(r.WindowEnd), flag: column(r.Column["is_final"]), gens: map[string]*topicGeneration{}, passed: map[string]int64{},
 		behind: -1, since: time.Now()}
 	var more []string
 	if o.gen >= 0 {
@@ -180,16 +180,28 @@ func (o *Topic) final(slot int) bool {
 	if o.flag >= 0 && !rows.Cols[o.flag].IsNull(slot) && rows.Cols[o.flag].Bool[slot] {
 		return true
 	}
-	if !o.caught || o.end < 0 {
-		return false
-	}
-	end, ok := o.cells.ms(o.end, slot)
-	if !ok {
+	end, ok := o.endOf(slot)
+	if !ok || !o.caught {
 		return false
 	}
 	o.scratch = o.lineOf(o.scratch[:0], rows, slot)
 	wm, ok := o.passed[string(o.scratch)]
 	return ok && o.times.Final(end, wm)
+}
+
+// endOf is where the window of a slot's row ends.
+func (o *Topic) endOf(slot int) (int64, bool) {
+	if o.end >= 0 {
+		return o.cells.ms(o.end, slot)
+	}
+	if o.start < 0 {
+		return 0, false
+	}
+	start, ok := o.cells.ms(o.start, slot)
+	if !ok {
+		return 0, false
+	}
+	return endOf(o.table.Results, start)
 }
 
 // Behind says how many records are left to read, -1 where that is not known. Once caught is set, all that was
@@ -281,7 +293,8 @@ func (o *Topic) Progress(_ context.Context, generation string, n int) ([]connect
 func (o *Topic) Pointer(context.Context) (results.Pointer, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return results.Pointer{Default: o.newest()}, o.err
+	// The version makes a reader look at the generations again when there is one more.
+	return results.Pointer{Version: int64(len(o.gens)), Default: o.newest()}, o.err
 }
 
 // Generations implements Reader.
@@ -298,6 +311,11 @@ func (o *Topic) Generations(context.Context) ([]results.Generation, error) {
 	}
 	slices.SortFunc(out, func(a, b results.Generation) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
+}
+
+// Missed implements Reader: a topic does not tell.
+func (o *Topic) Missed(context.Context, string, int64) ([]connector.MissedWindow, error) {
+	return nil, nil
 }
 
 // Corrected implements Reader: nobody promotes in a topic.

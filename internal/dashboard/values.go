@@ -31,6 +31,18 @@ func jsonValue(v any) any {
 	return v
 }
 
+// maxCell is how much of a text a table shows, bytes.
+const maxCell = 4000
+
+// clip cuts long texts.
+func clip(v any) any {
+	s, ok := v.(string)
+	if !ok || len(s) <= maxCell {
+		return v
+	}
+	return strings.ToValidUTF8(s[:maxCell], "") + "\u2026"
+}
+
 func timeText(t time.Time) string {
 	t = t.UTC()
 	if t.Nanosecond() == 0 {

@@ -26,7 +26,11 @@ function connect() {
   link('wait', 'connecting');
   events = new EventSource('api/events' + (page.view ? '?view=' + page.view : ''));
   events.addEventListener('open', () => link('live', 'live'));
-  events.addEventListener('error', () => link('lost', 'reconnecting'));
+  events.addEventListener('error', (e) => {
+    link('lost', 'reconnecting');
+    // After an answer that is none, such as a proxy's, the browser gives up by itself.
+    if (e.target === events && events.readyState === EventSource.CLOSED) setTimeout(() => e.target === events && connect(), 3000);
+  });
   events.addEventListener('board', (e) => onBoard(JSON.parse(e.data)));
   events.addEventListener('snapshot', (e) => onSnapshot(JSON.parse(e.data)));
   events.addEventListener('tile', (e) => onTile(JSON.parse(e.data)));
@@ -39,6 +43,10 @@ function link(state, text) {
 }
 
 function onBoard(b) {
+  if (page.board && b.page !== page.board.page && !editor.isOpen()) {
+    location.reload(); // the program was updated
+    return;
+  }
   page.shift = b.now - Date.now();
   const same = page.board && JSON.stringify(page.board.board.tiles) === JSON.stringify(b.board.tiles);
   page.board = b;

@@ -25,6 +25,10 @@ export class Editor {
     this.dialog.showModal();
   }
 
+  isOpen() {
+    return this.dialog.open;
+  }
+
   source() {
     const list = this.page.board.sources;
     const s = this.spec;

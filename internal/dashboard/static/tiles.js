@@ -121,7 +121,7 @@ export class Tile {
     })).reverse();
     const head = h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null)), h('th', { scope: 'col' }, 'generation'));
     const body = rows.map((r) => h('tr', {}, h('th', { scope: 'row' }, r.head, r.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null),
-      r.cells.map((c) => h('td', { class: 'num' }, c.state === ' ' ? h('span', { class: 'dim' }, 'no row') : [number(c.v), ' ', state(c.state)])), h('td', {}, r.gen)));
+      r.cells.map((c, i) => h('td', { class: 'num', 'data-label': columns[i + 1].name }, c.state === ' ' ? h('span', { class: 'dim' }, 'no row') : [number(c.v), ' ', state(c.state)])), h('td', { 'data-label': 'generation' }, r.gen)));
     this.scroll(h('thead', {}, head), h('tbody', {}, body));
     this.toggle('Chart', 'Show the windows as a chart');
   }
@@ -155,20 +155,21 @@ export class Tile {
       const text = JSON.stringify([r.cells, r.state, r.generation]);
       this.rows.set(key, text);
       const fresh = known.size > 0 && known.get(key) !== text;
-      const cells = r.cells.map((v, i) => h('td', { class: t.columns[i].numeric ? 'num' : v === null ? 'dim' : '' }, cell(v, t.columns[i].numeric)));
+      const cells = r.cells.map((v, i) => value(v, t.columns[i], i < lead));
       return h('tr', { class: fresh ? 'fresh' : null }, cells.slice(0, lead), h('td', {}, state(r.state), r.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null), cells.slice(lead),
-        h('td', { class: 'num' }, counted(r.revision || 0)), h('td', {}, r.generation || ''));
+        h('td', { class: 'num', 'data-label': 'rev' }, counted(r.revision || 0)), h('td', { 'data-label': 'generation' }, r.generation || ''));
     });
     this.scroll(h('thead', {}, head), h('tbody', {}, body));
   }
 
   // scroll shows a table in a box that keeps its place while rows come.
   scroll(...parts) {
+    roles(parts);
     if (this.scroller && this.scroller.isConnected) {
       this.scroller.firstChild.replaceChildren(...parts);
       return;
     }
-    const box = h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Rows of ' + this.heading.textContent }, h('table', {}, ...parts));
+    const box = h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Rows of ' + this.heading.textContent }, h('table', { role: 'table' }, ...parts));
     this.replace(box);
     this.scroller = box;
   }
@@ -209,6 +210,26 @@ export class Tile {
   }
 }
 
+// value is a cell of a table. Long texts are cut, and whole in the title; where the tile is narrow the name of the
+// column stands before what does not lead the row.
+function value(v, column, leads) {
+  const text = cell(v, column.numeric);
+  const long = text.length > 80;
+  return h('td', { class: column.numeric ? 'num' : v === null ? 'dim' : long ? 'long' : '', title: long ? text.slice(0, 4000) : null, 'data-label': leads ? null : column.name, 'data-unit': leads ? null : column.unit }, long ? text.slice(0, 200) : text);
+}
+
+// roles says what the parts of a table are also where the page shows them as something else.
+function roles(parts) {
+  for (const p of parts) {
+    p.setAttribute('role', 'rowgroup');
+    for (const r of p.children) {
+      r.setAttribute('role', 'row');
+      for (const c of r.children) c.setAttribute('role', c.tagName === 'TD' ? 'cell' : c.scope === 'row' ? 'rowheader' : 'columnheader');
+    }
+  }
+  return parts;
+}
+
 const item = (name, text, cls) => h('div', { class: cls }, name ? h('dt', {}, name) : null, h('dd', {}, text));
 
 // ofTopic is what a topic can say: it has revisions, and neither progress nor a pointer.
@@ -240,8 +261,13 @@ function splits(p) {
 
 function expected(p) {
   const lacking = p.expected - p.seen;
+  const of = p.dueEnd ? ' for ' + span(p.dueStart, p.dueEnd) : '';
+  if (p.dueRows) {
+    const short = (p.missing || []).slice(0, 3).join(', ') + ((p.missing || []).length > 3 ? ', \u2026' : '');
+    return item('rows', counted(p.seen) + ' of ' + counted(p.expected) + of + (short ? '; ' + short : ''), lacking !== 0 || short ? 'some' : '');
+  }
   const names = (p.missing || []).slice(0, 3).join(', ') + (lacking > 3 || (p.missing || []).length > 3 ? ', \u2026' : '');
-  return item('reported', counted(p.seen) + ' of ' + counted(p.expected) + (lacking > 0 ? (names ? ', missing ' + names : ', ' + counted(lacking) + ' missing') : ''), lacking > 0 ? 'some' : '');
+  return item('reported', counted(p.seen) + ' of ' + counted(p.expected) + of + (lacking > 0 ? (names ? ', missing ' + names : ', ' + counted(lacking) + ' missing') : ''), lacking > 0 ? 'some' : '');
 }
 
 export const defaultWidth = (kind) => ({ number: 1, series: 2, bars: 1, table: 2 })[kind] || 1;
@@ -288,10 +314,10 @@ export function sourcePanel(src) {
     if (name === src.default) out.push(ranges.length ? 'all other windows' : 'all windows');
     return out.join('; ') || 'nobody sees it';
   };
-  const row = (g) => h('tr', {}, h('th', { scope: 'row' }, g.name), h('td', {}, serves(g.name)), h('td', {}, g.first < g.last || g.keys ? time(g.first) + ' \u2013 ' + time(g.last) : ''),
-    h('td', { class: 'num' }, counted(g.keys)), h('td', { class: 'num' }, counted(g.revisions)), h('td', {}, g.reconciled ? 'yes' : 'no'));
+  const heads = ['generation', 'shown for windows from', 'has windows', 'keys', 'revisions', 'reconciled'];
+  const row = (g) => h('tr', {}, h('th', { scope: 'row' }, g.name), [serves(g.name), g.first < g.last || g.keys && g.first === g.last ? time(g.first) + ' \u2013 ' + time(g.last) : '', counted(g.keys), counted(g.revisions), g.reconciled ? 'yes' : 'no']
+    .map((x, i) => h('td', { class: i === 2 || i === 3 ? 'num' : '', 'data-label': heads[i + 1] }, x)));
   return h('div', { class: 'source' }, h('h2', {}, src.table, src.memory ? h('span', { class: 'state unsealed' }, icon('unsealed'), 'unsealed, from memory') : null,
     h('span', { class: 'dim' }, src.memory ? '' : src.held && src.held.topic ? 'a topic: its newest generation is shown' : 'pointer version ' + src.pointer)),
-    gens.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Generations of ' + src.table }, h('table', {}, h('thead', {}, h('tr', {}, ['generation', 'shown for windows from', 'has windows'].map((x) => h('th', { scope: 'col' }, x)),
-      ['keys', 'revisions'].map((x) => h('th', { scope: 'col', class: 'num' }, x)), h('th', { scope: 'col' }, 'reconciled'))), h('tbody', {}, gens.map(row)))) : h('p', { class: 'empty' }, src.error || 'no generation has rows yet'));
+    gens.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Generations of ' + src.table }, h('table', { role: 'table' }, ...roles([h('thead', {}, h('tr', {}, heads.map((x, i) => h('th', { scope: 'col', class: i === 3 || i === 4 ? 'num' : '' }, x)))), h('tbody', {}, gens.map(row))]))) : h('p', { class: 'empty' }, src.error || 'no generation has rows yet'));
 }

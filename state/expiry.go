@@ -96,7 +96,7 @@ func (e *Expiry) Step(nowMs int64, came int) {
 		return
 	}
 	if nowMs-e.ttlMs < e.floor {
-		e.index.from = 0 // the clock was set back: what is indexed from now on may lie before
+		e.setBack(nowMs)
 	}
 	e.floor = nowMs - e.ttlMs
 	look := max(minStepRecords, 2*came)
@@ -118,6 +118,29 @@ func (e *Expiry) Step(nowMs int64, came int) {
 	if e.pass(min(look, maxStepRecords)) {
 		e.running = false
 	}
+}
+
+// setBack is told that the clock was: what is used from now on may lie before what passes have been over,
+// and before what the one at hand takes for expired.
+func (e *Expiry) setBack(nowMs int64) {
+	e.abort()
+	e.next = nowMs
+	x := &e.index
+	if nowMs < e.floor {
+		// Records that are new were given a later time, and others may be used in buckets that were
+		// removed, and that they were in.
+		for z := range e.zones {
+			e.zones[z] = min(e.zones[z], nowMs-e.ttlMs)
+		}
+		x.unindexed()
+	}
+	x.from, x.to = 0, 0
+}
+
+// abort gives up the pass at hand.
+func (e *Expiry) abort() {
+	e.running = false
+	e.index.count, e.index.first, e.index.firstEnd = 0, e.index.first[:0], e.index.firstEnd[:0]
 }
 
 // share is what a step has to look at of so many records, if they are to take a time between two passes.
@@ -237,5 +260,5 @@ func (e *Expiry) look(rec uint32) {
 // reset is told that the table was emptied.
 func (e *Expiry) reset() {
 	e.zones = slices.Delete(e.zones, 0, len(e.zones))
-	e.running = false
+	e.abort()
 }

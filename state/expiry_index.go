@@ -98,6 +98,24 @@ func (x *index) spilled() *spilled {
 	return x.e.t.spill
 }
 
+// unindexed takes no record in memory for one that is in the index.
+func (x *index) unindexed() {
+	if x.mark == 0 {
+		return
+	}
+	var c Cursor
+	var buf [256]uint32
+	for {
+		ids := x.e.t.Scan(&c, buf[:])
+		if len(ids) == 0 {
+			return
+		}
+		for _, rec := range ids {
+			x.e.t.At(rec)[x.mark] = 0
+		}
+	}
+}
+
 // key appends the key in the store of what has the given key in the index.
 func (x *index) key(dst []byte, group int, key ...byte) []byte {
 	sp := x.spilled()

@@ -20,6 +20,7 @@ type expiring struct {
 	budget *Budget
 	ttl    int64 // 0: for ever
 	now    int64
+	turn   int64 // counts ms that passed
 	want   map[int64]int64 // time of last use by key
 	read   int             // entries that ranges gave, and keys that were looked for
 
@@ -234,11 +235,12 @@ func (w *expiring) run(ms int64) {
 	w.t.Helper()
 	for range ms {
 		w.now++
+		w.turn++
 		w.use(10, func() int64 {
 			if w.r.Intn(3) > 0 {
 				return int64(w.r.Intn(50)) // often
 			}
-			return 1000*w.now + int64(w.r.Intn(1000))
+			return 1000*w.turn + int64(w.r.Intn(1000))
 		})
 		if w.r.Intn(4) == 0 {
 			w.freeze()
@@ -534,6 +536,43 @@ func TestExpiry_Rescaled(t *testing.T) {
 			s.mem.Close()
 		}
 		w.start(false) // for stop
+	})
+}
+
+// TestExpiry_SetBack: where the clock is set back, by little or by much, also in the middle of a pass,
+// what is used from then on stays for its time, and goes after it.
+func TestExpiry_SetBack(t *testing.T) {
+	eachExpiring(t, func(t *testing.T, w *expiring) {
+		w.now = 100_000
+		aborted := 0
+		for round, back := range []int64{1, 30, 199, 400, 1000, 90, 5000, 201} {
+			w.run(250)
+			for n := 0; !w.e.running && n < 50; n++ {
+				w.run(1)
+			}
+			if w.e.running {
+				aborted++
+			}
+			for k, last := range w.want {
+				if last+w.ttl <= w.now {
+					delete(w.want, k)
+				}
+			}
+			w.now -= back
+			w.run(30)
+			w.check(fmt.Sprintf("round %d, right after the clock was set back by %d", round, back))
+			// What the old time said is used again, or would stay until then.
+			for k, last := range w.want {
+				if last > w.now {
+					w.use(1, func() int64 { return k })
+				}
+			}
+			w.run(260)
+			w.check(fmt.Sprintf("round %d, after the clock was set back by %d", round, back))
+		}
+		if aborted < 4 {
+			t.Errorf("the clock was set back in %d passes", aborted)
+		}
 	})
 }
 

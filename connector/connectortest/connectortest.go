@@ -26,17 +26,23 @@ import (
 // factory returns the connector of t, its options, and fails when the definition is refused.
 func factory(t testing.TB, table *connector.Table) (*connector.Factory, option.Values) {
 	t.Helper()
-	f := connector.Lookup(table.Connector)
-	if f == nil {
-		t.Fatalf("connector '%s' is not registered", table.Connector)
-	}
-	o := option.Of(table.Options, f.Options, connector.CommonOptions)
+	f, o := lookup(t, table)
 	if f.Check != nil {
 		if err := f.Check(table, o); err != nil {
 			t.Fatalf("Check refuses the table: %v", err)
 		}
 	}
 	return f, o
+}
+
+// lookup finds the connector of a table, without the check, which may ask servers.
+func lookup(t testing.TB, table *connector.Table) (*connector.Factory, option.Values) {
+	t.Helper()
+	f := connector.Lookup(table.Connector)
+	if f == nil {
+		t.Fatalf("connector '%s' is not registered", table.Connector)
+	}
+	return f, option.Of(table.Options, f.Options, connector.CommonOptions)
 }
 
 // show prints a value for comparison.

@@ -24,7 +24,7 @@ type decoder struct {
 // newDecoder makes the decoder of the table's format.
 func newDecoder(t testing.TB, table *connector.Table, rd connector.SplitReader) *decoder {
 	t.Helper()
-	f, o := factory(t, table)
+	f, o := lookup(t, table)
 	d := &decoder{t: t, table: table}
 	if c, ok := rd.(connector.Constants); ok && f.Partitioned {
 		d.consts = c.Constants()

@@ -35,7 +35,12 @@ type SourceCase struct {
 }
 
 // positionsMax is how many restarts are tried at most.
-const positionsMax = 60
+func positionsMax() int {
+	if testing.Short() {
+		return 15
+	}
+	return 60
+}
 
 // TestSource runs the suite over a source. The source may be unbounded: reading then ends with the
 // last of Rows, which must be given.
@@ -340,7 +345,7 @@ func (c *SourceCase) restarts(t *testing.T) {
 	tries := 0
 	for i := range s.splits {
 		rows := whole[i]
-		step := max(1, len(rows)*len(s.splits)/positionsMax)
+		step := max(1, len(rows)*len(s.splits)/positionsMax())
 		for k := 0; k < len(rows); k += step {
 			x := s.at(i, connector.Position{Offset: rows[k].pos, Set: true})
 			got := x.rest(50, len(rows)-k)
@@ -351,7 +356,7 @@ func (c *SourceCase) restarts(t *testing.T) {
 		x := s.at(i, connector.Position{})
 		var between []connector.Position
 		var counts []int
-		for n := 0; n < len(rows) && len(between) < positionsMax; {
+		for n := 0; n < len(rows) && len(between) < positionsMax(); {
 			between, counts = append(between, x.rd.Position()), append(counts, n)
 			got, err := x.next(step)
 			if err != nil && !errors.Is(err, connector.ErrNoData) {

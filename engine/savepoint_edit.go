@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -196,10 +197,34 @@ func (w *editor) apply(c change, group int, key, value []byte) error {
 	w.d.Delete(x.State, group, key)
 	w.reindex(x.State, group)
 	for _, st := range valuesOf(x.Operator, x.State) {
-		w.d.DeletePrefix(st, group, key)
+		if err := w.deleteValues(st, group, key); err != nil {
+			return err
+		}
 		w.reindex(st, group)
 	}
 	return nil
+}
+
+// deleteValues deletes the distinct values, which state st holds, of the group with a key: those of its run,
+// where it may have one.
+func (w *editor) deleteValues(st, group int, key []byte) error {
+	run, runs := w.r.run(key)
+	if !runs {
+		w.d.DeletePrefix(st, group, key)
+		return nil
+	}
+	values, err := w.s.reader(w.x.Operator, st)
+	if err != nil {
+		return err
+	}
+	from := append(state.AppendStoreKey(nil, w.x.Operator.ID, st, group), key[:len(key)-len(run)]...)
+	return w.s.store.Range(from, state.Successor(from), func(k, _ []byte) error {
+		k = k[state.StoreHead:]
+		if of, _ := values.run(k); bytes.Equal(of, run) {
+			w.d.Delete(st, group, k)
+		}
+		return nil
+	})
 }
 
 // add adds entries.
@@ -305,7 +330,8 @@ func (w *editor) put(fresh map[string][]byte, group int, key, row []byte) error 
 		}
 	}
 	if owner := groupsOf(x.Operator, x.State); owner >= 0 && !there {
-		prefix := key[:len(key)-w.r.tail(key)]
+		run, _ := w.r.run(key)
+		prefix := append(slices.Clone(key[:len(key)-w.r.tail(key)]), run...)
 		if _, ok, err := w.s.get(x.Operator, owner, group, prefix); err != nil || !ok {
 			return errors.Join(err, fmt.Errorf("there is no entry in '%s' that a value could be added to (%s)", x.Operator.States[owner].Name, w.r.describe(key)))
 		}

@@ -465,6 +465,20 @@ func (r *entryReader) tail(key []byte) int {
 	return len(key)
 }
 
+// run is the number of the run at the end of a key; ok is false where keys have none.
+func (r *entryReader) run(key []byte) (run []byte, ok bool) {
+	last := len(r.parts) - 1
+	if r.parts[last].Form != keyRun {
+		return nil, false
+	}
+	for i := range r.parts[:last] {
+		if key, ok = r.parts[i].skip(key); !ok {
+			panic("BUG: a key that was read cannot be read")
+		}
+	}
+	return key, true
+}
+
 // describe names an entry by its key, for people.
 func (r *entryReader) describe(key []byte) string {
 	keys := types.Schema{Fields: r.schema().Fields[:len(r.spec.Key)]}

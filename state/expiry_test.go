@@ -20,7 +20,7 @@ type expiring struct {
 	budget *Budget
 	ttl    int64 // 0: for ever
 	now    int64
-	turn   int64 // counts ms that passed
+	turn   int64           // counts ms that passed
 	want   map[int64]int64 // time of last use by key
 	read   int             // entries that ranges gave, and keys that were looked for
 

@@ -15,6 +15,43 @@ import (
 	"github.com/tidemark-stream/tidemark/state"
 )
 
+// counted counts the files that are open.
+type counted struct {
+	vfs.FS
+	open *atomic.Int64
+}
+
+type countedFile struct {
+	vfs.File
+	open *atomic.Int64
+}
+
+func (f *countedFile) Close() error {
+	err := f.File.Close()
+	if err == nil {
+		f.open.Add(-1)
+	}
+	return err
+}
+
+func (c counted) count(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return &countedFile{f, c.open}, nil
+}
+
+func (c counted) Create(name string, k vfs.DiskWriteCategory) (vfs.File, error) {
+	return c.count(c.FS.Create(name, k))
+}
+
+func (c counted) Open(name string, o ...vfs.OpenOption) (vfs.File, error) {
+	return c.count(c.FS.Open(name, o...))
+}
+
+func (c counted) OpenDir(name string) (vfs.File, error) { return c.count(c.FS.OpenDir(name)) }
+
 // fullDisk refuses to make tables once it is full.
 type fullDisk struct {
 	vfs.FS
@@ -132,8 +169,10 @@ func TestFullDisk_Cut(t *testing.T) {
 func TestFullDisk_Manifest(t *testing.T) {
 	for _, sorted := range []int{0, 1} { // through the tree's buffers, and past them
 		var full, manifest atomic.Bool
-		o := Options{MemoryBytes: 8 << 20, sorted: sorted, fs: fullDisk{vfs.Default, &full, &manifest}}
-		s, err := Open(t.TempDir(), o)
+		var open atomic.Int64
+		o := Options{MemoryBytes: 8 << 20, sorted: sorted, fs: fullDisk{counted{vfs.Default, &open}, &full, &manifest}}
+		dir := t.TempDir()
+		s, err := Open(dir, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,11 +192,25 @@ func TestFullDisk_Manifest(t *testing.T) {
 		if m := s.Metrics(); m.Tables != 0 {
 			t.Errorf("figures of a tree that was given up: %+v", m)
 		}
+		if open.Load() == 0 {
+			t.Error("no file is open before the end")
+		}
 		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if n := open.Load(); n != 0 {
+			t.Errorf("sorted %d: %d files stay open", sorted, n)
+		}
+		if l, err := vfs.Default.Lock(dir + "/LOCK"); err != nil {
+			t.Errorf("sorted %d: the folder is locked yet: %v", sorted, err)
+		} else if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 		if _, err := Open(t.TempDir(), o); !errors.Is(err, errFull) {
 			t.Errorf("a store is opened on a full disk: %v", err)
+		}
+		if n := open.Load(); n != 0 {
+			t.Errorf("sorted %d: %d files stay open of one that was not opened", sorted, n)
 		}
 	}
 }

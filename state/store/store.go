@@ -66,6 +66,7 @@ type Store struct {
 	piece   int // bytes from which changes are handed to the tree
 	sorted  int // bytes from which they are made tables of at once
 	opt     *pebble.Options
+	files   *files
 	order   []ref // memory of ingest; guarded by write
 	tables  int   // how many tables ingest has made
 	// waiting is how many bytes may wait to be written; ended is told when some were.
@@ -127,6 +128,7 @@ func open(dir string, files []File, o Options) (*Store, error) {
 	}
 	s.opt = s.options(o)
 	if err := s.try(func() (err error) { s.db, err = pebble.Open(dir, s.opt); return err }); err != nil {
+		s.files.end()
 		return nil, s.wrap(err)
 	}
 	return s, nil
@@ -156,8 +158,9 @@ func (s *Store) options(o Options) *pebble.Options {
 	if o.fs == nil {
 		o.fs = vfs.Default
 	}
+	s.files = newFiles(o.fs)
 	opt := &pebble.Options{
-		FS:                          unsynced{o.fs},
+		FS:                          s.files,
 		FormatMajorVersion:          pebble.FormatTableFormatV6,
 		DisableWAL:                  true,
 		CacheSize:                   max(mem-2*table, mem/4),
@@ -402,9 +405,11 @@ func (s *Store) Metrics() Metrics {
 // Close ends the store. Its folder may be removed then; cuts that were not released are in it.
 func (s *Store) Close() error {
 	if s.abandoned() {
-		return nil // its locks are held for ever; memory and open files end with the process
+		s.files.end()
+		return nil // its locks are held for ever, and its memory ends with the process
 	}
-	err := s.wrap(s.db.Close())
+	err := s.wrap(s.try(s.db.Close))
+	s.files.end()
 	if s.broken() != nil {
 		return nil // everybody was told already, and what is open on a full disk is of no use
 	}

@@ -10,7 +10,8 @@
 //		peers.Output(t, servers.Command(t.Context(), "kafka", "topics", "--list"))
 //	}
 //
-// An instance is its port, so each program takes ports that no other does.
+// An instance is its port, so each program takes ports that no other does. Of two runs of the same program
+// on one machine the later waits for the end of the other.
 package peers
 
 import (
@@ -24,6 +25,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -112,11 +114,40 @@ func (p *Peers) Start(name string) error {
 	if there {
 		return err
 	}
+	if err := takeTurn(); err != nil {
+		return err
+	}
 	_ = p.Run(name, "wipe") // of a program that was killed
 	err = p.Run(name, "start")
 	p.started[name] = err
 	return err
 }
+
+// takeTurn waits until no other run of the tests of this folder, be it in another copy of the repository, has
+// systems started: it would wipe them. The turn ends with the process.
+var takeTurn = sync.OnceValue(func() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	of, err := filepath.Rel(filepath.Dir(filepath.Dir(folder())), dir)
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(os.TempDir(), "tidemark-peers-"+strings.ReplaceAll(filepath.ToSlash(of), "/", "-")+".lock")
+	turn, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o666)
+	if err != nil {
+		return err
+	}
+	if err = syscall.Flock(int(turn.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == syscall.EWOULDBLOCK {
+		fmt.Fprintf(os.Stderr, "waiting for another run of the tests of %s, which holds %s\n", of, name)
+		err = syscall.Flock(int(turn.Fd()), syscall.LOCK_EX)
+	}
+	return err
+})
+
+// turn is the file that is locked by takeTurn; it stays open.
+var turn *os.File
 
 // Started reports whether a system was started here, so that a test may kill it.
 func (p *Peers) Started(name string) bool {

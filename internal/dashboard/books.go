@@ -16,6 +16,7 @@ const (
 	progressStep = 64     // progress rows read at a time
 	progressPast = 20_000 // and when the page begins, or has lost touch
 	slowEvery    = 15 * time.Second
+	slowInMemory = 3 * time.Second
 	maxSpans     = 50_000 // windows remembered as missed, and spans in which splits were idle
 )
 
@@ -107,7 +108,11 @@ func (b *books) update(ctx context.Context, wanted []string, now time.Time) erro
 			return err
 		}
 	}
-	if now.Sub(b.slowAt) >= slowEvery || b.slowVersion != p.Version || len(b.listed) == 0 {
+	every := slowEvery
+	if b.inMemory() {
+		every = slowInMemory
+	}
+	if now.Sub(b.slowAt) >= every || b.slowVersion != p.Version || len(b.listed) == 0 {
 		if err := b.slow(ctx); err != nil {
 			return err
 		}

@@ -449,7 +449,11 @@ func (at *places) point(t *tile, row []any) point {
 		if i > 0 {
 			p.by += " \u00b7 "
 		}
-		p.by += textOf(get(k))
+		if s := textOf(get(k)); s != "" {
+			p.by += s
+		} else {
+			p.by += "''" // which can be seen
+		}
 	}
 	flagged, _ := get(at.flag).(bool)
 	p.state, p.idle = t.b.judge(p.w, p.gen, flagged)

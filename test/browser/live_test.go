@@ -172,7 +172,7 @@ func TestKeyboard(t *testing.T) {
 		f.dispatchEvent(new Event('input', {bubbles: true}))`, &none)
 	b.sees(".editor .preview", "Farthest")
 	b.sees(".editor .preview .big", "miles")
-	b.shoot(filepath.Join(images(t), "dashboard-edit.png"))
+	b.shootView(filepath.Join(images(t), "dashboard-edit.png"))
 	b.click(".editor .main")
 	b.sees(`[data-id="t7"]`, "Farthest")
 	text, err := os.ReadFile(path)

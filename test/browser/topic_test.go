@@ -140,6 +140,7 @@ func TestTopic(t *testing.T) {
 	b.sees(`[data-id="t1"] .trust`, "that of the newest row")
 	b.sees(`[data-id="t2"] .values`, "EWR 8 people provisional")
 	b.sees("#sources", "a topic: its newest generation is shown")
+	b.shoot(filepath.Join(images(t), "dashboard-topic.png"))
 	stop()
 
 	// The job of another generation: it counts as soon as its first row is there.
@@ -148,7 +149,6 @@ func TestTopic(t *testing.T) {
 	b.sees(`[data-id="t3"] .trust`, "generation live")
 	b.sees(`[data-id="t1"] .big`, "19 people")
 	stop()
-	b.shoot(filepath.Join(images(t), "dashboard-topic.png"))
 	b.quiet(home)
 
 	// Brokers go: the page says so.

@@ -220,6 +220,19 @@ func (b *browser) shoot(path string) {
 	b.t.Helper()
 	var size []float64
 	b.eval("return [innerWidth, document.documentElement.scrollHeight]", &size)
+	b.shootPart(path, size)
+}
+
+// shootView takes a picture of what the window shows of the page when that is at its top.
+func (b *browser) shootView(path string) {
+	b.t.Helper()
+	var size []float64
+	b.eval("scrollTo(0, 0); return [innerWidth, innerHeight]", &size)
+	b.shootPart(path, size)
+}
+
+func (b *browser) shootPart(path string, size []float64) {
+	b.t.Helper()
 	var got struct{ Data string }
 	text := b.cdp("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,
 		"clip": map[string]any{"x": 0, "y": 0, "width": size[0], "height": size[1], "scale": 1}})

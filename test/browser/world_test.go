@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -127,8 +128,8 @@ func run(t *testing.T, s *dashboard.Server) string {
 	return "http://" + addr
 }
 
-// runAt serves at an address until stop is called.
-func runAt(t *testing.T, s *dashboard.Server, address string) (addr string, stop func()) {
+// runAt serves at an address until stop is called, through what before makes of the page.
+func runAt(t *testing.T, s *dashboard.Server, address string, before ...func(http.Handler) http.Handler) (addr string, stop func()) {
 	t.Helper()
 	var l net.Listener
 	within(t, waitFor, "the address is free", func() (ok bool) {
@@ -142,7 +143,11 @@ func runAt(t *testing.T, s *dashboard.Server, address string) (addr string, stop
 		s.Run(ctx)
 		close(ended)
 	}()
-	h := httptest.NewUnstartedServer(s.Handler())
+	page := s.Handler()
+	for _, f := range before {
+		page = f(page)
+	}
+	h := httptest.NewUnstartedServer(page)
 	h.Listener.Close()
 	h.Listener = l
 	h.Start()

@@ -186,7 +186,7 @@ export class Chart {
         c.fill();
         if (s === 'p') c.stroke();
       });
-      if (last !== null) ends.push({ name: l.name, y: last, color });
+      if (last !== null) ends.push({ name: l.name.length > 14 ? l.name.slice(0, 12) + '\u2026' : l.name, y: last, color });
     });
     if (label) {
       ends.sort((a, b) => a.y - b.y);
@@ -236,7 +236,7 @@ export class Chart {
       const there = l.states[i] !== ' ';
       const swatch = h('i', { class: 'swatch' });
       swatch.style.background = lineColor(k);
-      return h('li', {}, swatch, l.name ? h('span', { class: 'name' }, l.name) : null,
+      return h('li', {}, swatch, l.name ? h('span', { class: 'name', title: l.name.slice(0, 4000) }, l.name.slice(0, 200)) : null,
         h('b', {}, there ? number(l.values[i]) : 'no row'), there && this.unit ? [' ', h('span', { class: 'unit' }, this.unit)] : null,
         there ? state(l.states[i]) : null, there && l.revisions[i] > 1 ? h('span', { class: 'dim' }, 'rev\u00a0' + l.revisions[i]) : null);
     }));

@@ -132,7 +132,7 @@ export class Tile {
     const list = h('ul', { class: 'bars' }, d.bars.map((b, i) => {
       const fill = h('i', { class: 'fill ' + (STATES[b.state] || STATES.p).icon + (values[i] < 0 ? ' minus' : '') });
       fill.style.width = (Math.abs(values[i]) / hi) * 100 + '%';
-      return h('li', {}, h('span', { class: 'name', title: b.name }, b.name), h('span', { class: 'track', 'aria-hidden': 'true' }, fill),
+      return h('li', {}, h('span', { class: 'name', title: b.name.slice(0, 4000) }, b.name.slice(0, 200)), h('span', { class: 'track', 'aria-hidden': 'true' }, fill),
         h('span', { class: 'val' }, h('b', {}, number(b.value)), d.unit ? [' ', h('span', { class: 'unit' }, d.unit)] : null),
         state(b.state), b.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null);
     }));

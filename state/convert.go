@@ -19,11 +19,12 @@ type Conversion struct {
 }
 
 // Convert returns how values of was become values of now: nil where they are the same. ok is false
-// where they differ by more than the time of last use.
+// where they differ by more than the time of last use, or are of a later version than is known. What else
+// an earlier version of the encoding has is the operator's to read.
 func Convert(was, now Spec) (c *Conversion, ok bool) {
 	a, wasAt := withoutLastUse(was.Value)
 	b, nowAt := withoutLastUse(now.Value)
-	if was.Version != now.Version || !slices.EqualFunc(was.Key, now.Key, sameColumn) || !slices.EqualFunc(a, b, sameColumn) {
+	if was.Version > now.Version || !slices.EqualFunc(was.Key, now.Key, sameColumn) || !slices.EqualFunc(a, b, sameColumn) {
 		return nil, false
 	}
 	if wasAt == nowAt {

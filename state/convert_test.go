@@ -35,7 +35,8 @@ func TestConvert(t *testing.T) {
 		{"last of several", spec("copies"), spec("copies", LastUse), true, false},
 		{"moved", spec("copies", LastUse), spec(LastUse, "copies"), false, false},
 		{"more than that", spec("rows"), spec(LastUse, "accumulators"), false, false},
-		{"version", spec("rows"), newer, false, false},
+		{"an earlier version", spec("rows"), newer, true, true},
+		{"a later version", newer, spec("rows"), false, false},
 	} {
 		if conv, ok := Convert(c.was, c.now); ok != c.ok || ok && (conv == nil) != c.same {
 			t.Errorf("%s: %v, %v", c.name, conv, ok)

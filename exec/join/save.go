@@ -128,6 +128,10 @@ func (o *Join) Dirty() int {
 	return n
 }
 
+// headSize1 is that of a Head of version 1 of the encoding, which did not say since when there is a TTL:
+// rows of a side that has one were used when they say.
+const headSize1 = 9
+
 // headSize is that of a Head: the last stamp (8 bytes, little endian) and whether there was one (1 byte);
 // for each side since when it has a TTL (8 bytes), vec.MaxTime where it has none.
 const headSize = 9 + 2*8
@@ -157,10 +161,13 @@ func (o *Join) Restore(saved state.Saved, heads [][]byte) error {
 	o.stamp = vec.MinTime
 	var began [2]bool // the TTL was switched on
 	for i, h := range heads {
-		if len(h) != headSize {
+		if len(h) != headSize && len(h) != headSize1 {
 			return errSaved
 		}
 		for i := range o.sides {
+			if len(h) == headSize1 {
+				break
+			}
 			s := &o.sides[i]
 			since := int64(le.Uint64(h[9+8*i:]))
 			if s.ttlMs > 0 && since == vec.MaxTime {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-stream/tidemark/exec/exectest"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/plan"
+	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
@@ -117,6 +118,62 @@ func TestTTL_Switched(t *testing.T) {
 		want := []string{"+I 1 a 0 0 1 x", "+I 2 b 0 0 2 y", "+I 3 c 0 0 3 z", "+I 3 c 0 0 3 w", "+I 3 c 0 0 3 v"}
 		if !slices.Equal(got, want) || c.Starts != 5 {
 			t.Errorf("spills %v, %d starts: got\n%s\nwant\n%s", spills, c.Starts, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// older is a join that is restored from what version 1 of the encoding would have saved.
+type older struct{ *Join }
+
+// stripped has no time of last use in values.
+type stripped struct{ state.Saved }
+
+func (s stripped) Scan(st int, f func(group int, key, value []byte) error) error {
+	return s.Saved.Scan(st, func(group int, key, value []byte) error { return f(group, key, value[:len(value)-9]) })
+}
+
+func (o older) Restore(saved state.Saved, heads [][]byte) error {
+	for i := range heads {
+		heads[i] = heads[i][:headSize1]
+	}
+	if o.n.LeftTTLMs > 0 {
+		return o.Join.Restore(saved, heads)
+	}
+	by := map[int]*state.Conversion{}
+	for i, now := range o.States() {
+		was := now
+		was.Version, was.Value = 1, now.Value[:len(now.Value)-1]
+		c, ok := state.Convert(was, now)
+		if !ok || c == nil {
+			return fmt.Errorf("%v does not become %v", was, now)
+		}
+		by[i] = c
+	}
+	return o.Join.Restore(state.Converted(stripped{saved}, by, 77), heads)
+}
+
+// TestRestore_Version1: rows that version 1 saved are there, with a TTL for as long as they would have been.
+func TestRestore_Version1(t *testing.T) {
+	const add, del = types.Insert, types.Delete
+	for _, ttl := range []int64{0, 100} {
+		n := &plan.Join{Kind: plan.LeftJoin, LeftKeys: []int{0}, RightKeys: []int{1}, LeftTTLMs: ttl, RightTTLMs: ttl}
+		c := &exectest.Cluster{Make: func() (op.Operator, error) {
+			o, err := newJoin(n)
+			return older{o.(*Join)}, err
+		}}
+		s := &scripted{Cluster: c, restart: map[int]bool{3: true}}
+		rows, _ := driveOp(t, s, []change{left(0, add, 1, "a"), left(50, add, 2, "b"), right(60, add, 2, "x"),
+			right(120, add, 1, "late"), right(120, add, 2, "y"), right(120, del, 2, "x")}, 1, false)
+		var got []string
+		for _, x := range rows[4:] {
+			got = append(got, x.Kind.String()+" "+x.Text)
+		}
+		want := []string{"-D 1 a 0 NULL NULL NULL", "+I 1 a 0 0 1 late", "+I 2 b 0 0 2 y", "-D 2 b 0 0 2 x"}
+		if ttl > 0 {
+			want = want[2:]
+		}
+		if !slices.Equal(got, want) || c.Starts != 2 {
+			t.Errorf("a TTL of %d: got\n%s\nwant\n%s", ttl, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 }

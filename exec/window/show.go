@@ -23,6 +23,7 @@ type shower struct {
 	n       *plan.WindowAgg
 	zone    *zone
 	out     op.Output
+	schema  types.Schema
 	results *vec.Batch // of the groups at hand: keys, aggregates, properties
 	batch   *vec.Batch
 	tells   bool
@@ -37,7 +38,7 @@ type shower struct {
 var toldTypes = [3]types.Type{types.StringType, types.BigIntType, types.StringType}
 
 func newShower(n *plan.WindowAgg, out types.Schema) *shower {
-	s := &shower{n: n, results: vec.NewBatch(out), batch: vec.NewBatch(out), told: [3]int{-1, -1, -1}}
+	s := &shower{n: n, schema: out, results: vec.NewBatch(out), batch: vec.NewBatch(out), told: [3]int{-1, -1, -1}}
 	for i, p := range n.Props {
 		if p >= plan.WindowReason {
 			s.told[p-plan.WindowReason], s.tells = len(n.Keys)+len(n.Aggs)+i, true
@@ -180,7 +181,7 @@ func (s *shower) check(b []byte) error {
 	return nil
 }
 
-// parts says what the bytes of a result are made of.
+// parts says what the bytes of a result are made of. It may be called while the operator works.
 func (s *shower) parts() []state.Part {
 	var out []state.Part
 	for k := range s.n.Aggs {
@@ -188,7 +189,7 @@ func (s *shower) parts() []state.Part {
 		if name == "" {
 			name = fmt.Sprintf("result%d", k+1)
 		}
-		t := s.results.Cols[len(s.n.Keys)+k].Type
+		t := s.schema.Fields[len(s.n.Keys)+k].Type
 		out = append(out, state.Part{Name: name, Type: t.WithoutAttr().AsNullable(), Form: state.PartPlain})
 	}
 	if s.tells {

@@ -113,9 +113,10 @@ func TestReplay_EveryInterval(t *testing.T) {
 					}
 					for _, s := range r[0].Sinks {
 						flying += s.InFlight
-						// Of upserts the last interval says nothing: the state that they are made from has ended.
-						last := i == len(ids)-1 && s.Verdict == engine.ReplayUnknown && s.Table == "counts"
-						if s.Verdict != engine.ReplayEqual && !last {
+						// Of upserts the last intervals say nothing: the state that they are made from has ended, in a
+						// checkpoint or two before the job on a slow machine.
+						ended := s.Table == "counts" && s.Verdict == engine.ReplayUnknown && strings.Contains(strings.Join(s.Why, " "), "had come to its end")
+						if s.Verdict != engine.ReplayEqual && !ended {
 							t.Fatalf("%d to %d of %v: %s", ids[i-1], ids[i], ids, replayText(r))
 						}
 					}

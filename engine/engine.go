@@ -289,6 +289,8 @@ func (r *scriptRun) statement(ctx context.Context, cancel context.CancelCauseFun
 	case res.Plan != nil:
 		if r.e.o.Dry {
 			dry(res.Plan)
+		} else if err = r.e.startable(r.session, at, res); err != nil {
+			return err
 		}
 		return r.job(ctx, cancel, at, st, res.Plan)
 	case res.Schema.Len() > 0:
@@ -484,31 +486,43 @@ func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.
 	return o
 }
 
-// deadLetterSink opens the table that a 'dead-letter.table' names.
-func (e *Engine) deadLetterSink(s *sql.Session, name string) (connector.Sink, types.Schema, error) {
+// deadLetterTable finds the table that a 'dead-letter.table' names.
+func (e *Engine) deadLetterTable(s *sql.Session, name string) (*connector.Table, types.Schema, *connector.Factory, error) {
+	fail := func(format string, args ...any) (*connector.Table, types.Schema, *connector.Factory, error) {
+		return nil, types.Schema{}, nil, fmt.Errorf(format, args...)
+	}
 	t, ok := s.Catalog().Lookup(strings.Split(name, ".")).(*catalog.Table)
 	if !ok {
-		return nil, types.Schema{}, fmt.Errorf("there is no table '%s'", name)
+		return fail("there is no table '%s'", name)
 	}
 	spec := t.Spec(nil)
 	schema := spec.Schema()
 	for _, f := range schema.Fields {
 		i := job.DeadLetterColumns.Index(f.Name)
 		if i < 0 {
-			return nil, schema, fmt.Errorf("column '%s' of dead-letter table '%s' is none of %s", f.Name, name,
+			return fail("column '%s' of dead-letter table '%s' is none of %s", f.Name, name,
 				strings.Join(job.DeadLetterColumns.Names(), ", "))
 		}
 		want := job.DeadLetterColumns.Fields[i].Type
 		if f.Type.Phys() != want.Phys() {
-			return nil, schema, fmt.Errorf("column '%s' of dead-letter table '%s' must be %s, not %s", f.Name, name, want, f.Type)
+			return fail("column '%s' of dead-letter table '%s' must be %s, not %s", f.Name, name, want, f.Type)
 		}
 	}
 	f := connector.Lookup(spec.Connector)
 	if f == nil || f.NewSink == nil {
-		return nil, schema, fmt.Errorf("table '%s' cannot be written", name)
+		return fail("table '%s' cannot be written", name)
 	}
 	if more := f.Inherited(spec.Options, s.Config().All()); more != nil {
 		spec = t.Spec(more)
+	}
+	return spec, schema, f, nil
+}
+
+// deadLetterSink opens the table that a 'dead-letter.table' names.
+func (e *Engine) deadLetterSink(s *sql.Session, name string) (connector.Sink, types.Schema, error) {
+	spec, schema, f, err := e.deadLetterTable(s, name)
+	if err != nil {
+		return nil, schema, err
 	}
 	sink, err := f.NewSink(connector.SinkConfig{Table: spec, Schema: schema, Mode: types.InsertOnly,
 		Options: option.Of(spec.Options, f.Options, connector.CommonOptions), Resolve: e.resolve,

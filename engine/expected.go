@@ -36,7 +36,7 @@ func (e *Engine) expected(ctx context.Context, s *sql.Session, p *plan.Plan, h H
 		if from == "" {
 			continue
 		}
-		x, err := e.dueFor(ctx, s, t, from, h)
+		x, err := e.dueFor(ctx, s, p, t, from, h)
 		if err != nil {
 			return nil, fmt.Errorf("'%s' = '%s': %w", key, from, err)
 		}
@@ -48,14 +48,46 @@ func (e *Engine) expected(ctx context.Context, s *sql.Session, p *plan.Plan, h H
 	return out, nil
 }
 
-// dueFor reads the table called from: what is due for the windows of t.
-func (e *Engine) dueFor(ctx context.Context, s *sql.Session, t *connector.Table, from string, h Handler) (*job.Expected, error) {
-	p, err := e.planExpected(s, from)
+// dueTable plans the reading of the table called from: what is due for the windows of t, which p writes.
+func (e *Engine) dueTable(s *sql.Session, p *plan.Plan, t *connector.Table, from string) (*dueTable, *plan.Plan, error) {
+	read, err := e.planExpected(s, from)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	d := dueTable{s: p.Nodes[len(p.Nodes)-1].Schema, t: t, window: [2]int{-1, -1}, rows: -1, out: job.Expected{Table: from}}
+	d := &dueTable{s: read.Nodes[len(read.Nodes)-1].Schema, t: t, window: [2]int{-1, -1}, rows: -1, out: job.Expected{Table: from}}
 	if err = d.shape(); err != nil {
+		return nil, nil, err
+	}
+	if d.out.Count != "" && d.out.Count == t.Results.Column["input_count"] && countless(p, t) {
+		return nil, nil, fmt.Errorf("the input_count of table %s is not known behind what the query does after the window aggregation (EXPLAIN says where); "+
+			"count rows in a column of the result, and call the column of the rows due like it", t.Name)
+	}
+	if ends, err := e.ends(read); err != nil || !ends {
+		return nil, nil, errors.Join(err, fmt.Errorf("it does not end, and what is expected is read once, at the start; bound it, such as with 'scan.bounded.mode' = 'latest-offset'"))
+	}
+	return d, read, nil
+}
+
+// countless reports whether p does not know of how many rows the results in t are made.
+func countless(p *plan.Plan, t *connector.Table) bool {
+	for _, n := range p.Nodes {
+		if s, ok := n.Op.(*plan.Sink); !ok || s.Table != t {
+			continue
+		}
+		for len(n.Inputs) > 0 {
+			n = p.Nodes[n.Inputs[0].From]
+			if rv, ok := n.Op.(*plan.Revise); ok {
+				return rv.Count < 0
+			}
+		}
+	}
+	return false
+}
+
+// dueFor reads the table called from.
+func (e *Engine) dueFor(ctx context.Context, s *sql.Session, of *plan.Plan, t *connector.Table, from string, h Handler) (*job.Expected, error) {
+	d, p, err := e.dueTable(s, of, t, from)
+	if err != nil {
 		return nil, err
 	}
 	o := e.jobOptions(s, s.Config(), h)
@@ -67,11 +99,6 @@ func (e *Engine) dueFor(ctx context.Context, s *sql.Session, t *connector.Table,
 	j, err := job.Start(ctx, p, o)
 	if err != nil {
 		return nil, err
-	}
-	if !j.Bounded() {
-		j.Kill(nil)
-		_, _ = j.Wait()
-		return nil, fmt.Errorf("it does not end, and who is expected is read once, at the start; bound it, such as with 'scan.bounded.mode' = 'latest-offset'")
 	}
 	if _, err = j.Wait(); err != nil {
 		return nil, err
@@ -130,6 +157,10 @@ type dueTable struct {
 //     rows. Where there is a column of the window, one BIGINT that is nothing else may have any name.
 func (d *dueTable) shape() error {
 	r := d.t.Results
+	if r.WindowStart == "" || r.WindowEnd == "" {
+		return fmt.Errorf("what must have been reported is asked for each window, and the columns of table %s do not say which window a row is of; "+
+			"add window_start and window_end to it", d.t.Name)
+	}
 	var named, others []int
 	for i, f := range d.s.Fields {
 		switch {

@@ -29,9 +29,11 @@ func (e *Engine) Explain(name, text string, asJSON bool) ([]string, error) {
 // lines of file:line:column and text, what the target treats differently.
 func (e *Engine) Check(name, text, target string) (jobs int, findings []string, err error) {
 	src := &source{name: name, text: text}
-	err = e.plan(src, func(_ *sql.Session, r *sql.Result) error {
-		jobs++
-		if target == "" {
+	err = e.plan(src, func(s *sql.Session, r *sql.Result) error {
+		if err := e.startable(s, jobs, r); err != nil {
+			return err
+		}
+		if jobs++; target == "" {
 			return nil
 		}
 		found, err := explain.Check(r.Job, r.Plan, target)

@@ -92,21 +92,13 @@ type cell struct {
 	rows int64
 }
 
-// newCompleteness returns what follows the producers of the sink of node n, whose revisions are those of rv.
-func newCompleteness(n *plan.Node, rv *plan.Revise, t *connector.Table, e *Expected) (*completeness, error) {
+// newCompleteness returns what follows what is expected of the sink of node n, whose table says which window a row is of.
+func newCompleteness(n *plan.Node, t *connector.Table, e *Expected) (*completeness, error) {
 	r := t.Results
 	c := &completeness{index: map[string]int{}, open: map[[2]int64]*reported{}, e: e, grid: r.Windows, count: -1,
 		start: n.Schema.Index(r.WindowStart), end: n.Schema.Index(r.WindowEnd), began: vec.MaxTime, first: vec.MinTime, unknown: vec.MinTime}
-	if c.start < 0 || c.end < 0 {
-		return nil, fmt.Errorf("table %s: who must have reported is asked for each window, and its columns do not say which window a row is of; "+
-			"add window_start and window_end to it", t.Name)
-	}
 	c.deleted = n.Schema.Index(r.Column["is_deleted"])
 	if e.Count != "" {
-		if rv.Count < 0 && e.Count == r.Column["input_count"] {
-			return nil, fmt.Errorf("table %s: its input_count is not known behind what the query does after the window aggregation (EXPLAIN says where); "+
-				"count rows in a column of the result, and call the column of the rows due like it", t.Name)
-		}
 		c.count = n.Schema.Index(e.Count)
 		for _, k := range r.Key {
 			c.key = append(c.key, n.Schema.Index(k))

@@ -20,7 +20,7 @@ func reporting(t *testing.T, e *Expected, grid *connector.WindowGrid) (*complete
 		{Name: "window_end", Type: types.TimestampType(3)}, {Name: "n", Type: types.BigIntType}, {Name: "is_deleted", Type: types.BooleanType}}}
 	table := &connector.Table{Name: "board", Columns: s.Fields, Results: &connector.Results{Key: []string{"shop", "window_start"}, WindowStart: "window_start",
 		WindowEnd: "window_end", Column: map[string]string{"revision": "rev", "is_deleted": "is_deleted"}, Windows: grid}}
-	c, err := newCompleteness(&plan.Node{Schema: s}, &plan.Revise{Count: -1}, table, e)
+	c, err := newCompleteness(&plan.Node{Schema: s}, table, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,21 +9,10 @@ import (
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
-	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
-
-// revisions is the operator that counts the revisions that sink n gets.
-func (j *Job) revisions(n *plan.Node) *plan.Revise {
-	for {
-		n = j.p.Nodes[n.Inputs[0].From]
-		if rv, ok := n.Op.(*plan.Revise); ok {
-			return rv
-		}
-	}
-}
 
 // window is the window that d is for, 0 where it says nothing of its start or its end. One that cannot be is
 // refused: it would never be complete.

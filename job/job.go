@@ -269,7 +269,7 @@ func (j *Job) openSinks() error {
 			sh.feeds = j.upstream(n)
 			if e := j.o.Expected[s.Table.Name]; e != nil {
 				var err error
-				if sh.producers, err = newCompleteness(n, j.revisions(n), s.Table, e); err != nil {
+				if sh.producers, err = newCompleteness(n, s.Table, e); err != nil {
 					return err
 				}
 			}

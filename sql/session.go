@@ -147,6 +147,12 @@ func (s *Session) Execute(st ast.Statement) (*Result, error) {
 	return nil, unsupported(st)
 }
 
+// Startable says why the job of r, which was planned just now, would not start, as far as its plan tells. saves says
+// that it takes checkpoints.
+func (s *Session) Startable(r *Result, saves bool) error {
+	return physical.Startable(r.Job, s.cfg, saves)
+}
+
 func ok() (*Result, error) { return &Result{Message: "OK"}, nil }
 
 // Sinks binds a query, an INSERT or a statement set, and does not plan it.

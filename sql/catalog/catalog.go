@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/sql/ast"
+	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -56,6 +57,19 @@ type Table struct {
 
 // Name is the last part of the path.
 func (t *Table) Name() string { return t.Path[len(t.Path)-1] }
+
+// OptionPos is where the definition gives an option.
+func (t *Table) OptionPos(key string) (sqlerr.Span, bool) {
+	if t.Def == nil || key == "" {
+		return sqlerr.Span{}, false
+	}
+	for _, p := range t.Def.Options {
+		if p.Key != nil && p.Key.Value == key {
+			return p.Pos(), true
+		}
+	}
+	return sqlerr.Span{}, false
+}
 
 // Schema returns all columns in order of definition.
 func (t *Table) Schema() types.Schema {

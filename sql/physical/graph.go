@@ -88,6 +88,7 @@ type builder struct {
 	order   map[*node]bool // see inOrder
 	// complete says that windows wait for all rows: a backfill of a table of results.
 	complete bool
+	sinks    []tableSink
 	// gives is what each source gives after a restart, in words.
 	gives map[*node]string
 	err   error

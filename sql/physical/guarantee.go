@@ -30,7 +30,7 @@ func (b *builder) guarantee(n *node, s *plan.Sink) string {
 	switch {
 	case saves:
 		text = withCheckpoints(how, words, every)
-	case how == connector.ExactlyOnce && s.Table.Options[keyDelivery] != "":
+	case how == connector.ExactlyOnce && b.unsealed(n):
 		return "none, as the job does not start: '" + keyDelivery + "' = 'exactly-once' needs checkpoints; " + setInterval
 	default:
 		text = withoutCheckpoints(how, words, n.bounded)
@@ -39,6 +39,16 @@ func (b *builder) guarantee(n *node, s *plan.Sink) string {
 		text += ". Sources: " + gives
 	}
 	return text
+}
+
+// unsealed reports whether the sink n is refused because no checkpoints are taken.
+func (b *builder) unsealed(n *node) bool {
+	for _, s := range b.sinks {
+		if s.n == n {
+			return b.refused(s, false) != nil && b.refused(s, true) == nil
+		}
+	}
+	return false
 }
 
 const (

@@ -26,7 +26,11 @@ import (
 
 // Plan makes the plan of one job that feeds the given sinks. Its errors are *sqlerr.Error.
 func Plan(sinks []*logical.Sink, cfg *catalog.Config) (*plan.Plan, error) {
-	b := newBuilder(cfg)
+	return newBuilder(cfg).plan(sinks)
+}
+
+func (b *builder) plan(sinks []*logical.Sink) (*plan.Plan, error) {
+	cfg := b.cfg
 	roots, err := Optimized(sinks, cfg)
 	if err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func (b *builder) write(op *plan.Sink, t *table, in *node, pos expr.Pos) {
 			n.in[0] = input{from: in, dist: plan.Hash, keys: key, ordered: b.ordering(in)}
 		}
 	}
-	b.add(n)
+	b.sinks = append(b.sinks, tableSink{b.add(n), t})
 }
 
 // named gives the columns of s the names that the query gave them.

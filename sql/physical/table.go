@@ -1,6 +1,7 @@
 package physical
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sort"
@@ -10,7 +11,6 @@ import (
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/format"
 	"github.com/tidemark-stream/tidemark/option"
-	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
@@ -149,25 +149,14 @@ func (b *builder) optionError(t *table, err error) {
 		return
 	}
 	e := &sqlerr.Error{Pos: span(t.pos), Msg: "table `" + t.cat.Name() + "`", Cause: err}
-	if oe, ok := err.(*option.Error); ok {
+	var oe *option.Error
+	if errors.As(err, &oe) {
 		e = &sqlerr.Error{Pos: span(t.pos), Msg: "table `" + t.cat.Name() + "`: " + oe.Msg, Hint: oe.Hint}
-		if at, ok := optionPos(t.cat.Def, oe.Key); ok {
+		if at, ok := t.cat.OptionPos(oe.Key); ok {
 			e.Pos = at
 		}
 	}
 	b.err = e
-}
-
-func optionPos(def *ast.CreateTable, key string) (sqlerr.Span, bool) {
-	if def == nil || key == "" {
-		return sqlerr.Span{}, false
-	}
-	for _, p := range def.Options {
-		if p.Key != nil && p.Key.Value == key {
-			return p.Pos(), true
-		}
-	}
-	return sqlerr.Span{}, false
 }
 
 func (t *table) sourceMode() types.ChangelogMode {

@@ -78,7 +78,7 @@ func TestMemory_CorrectedSessions(t *testing.T) {
 		hour  = 3_600_000
 	)
 	cs := exectest.Case{Schema: narrowSchema}
-	aggs, err := cs.Aggs("COUNT(*); COUNT(DISTINCT i)", true)
+	aggs, err := cs.Aggs("COUNT(*); SUM(i); COUNT(DISTINCT i)", true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,8 +181,21 @@ func PreparePromotion(ctx context.Context, s Store, generation string, from, to 
 		Forced: force, Before: before, After: after}}, nil
 }
 
-// Do moves the pointer.
-func (p *Promotion) Do(ctx context.Context) (Pointer, error) { return move(ctx, p.s, p.kind, p.m) }
+// Do moves the pointer. What it names may have been dropped since it was looked at: then the pointer is put back.
+func (p *Promotion) Do(ctx context.Context) (Pointer, error) {
+	now, err := move(ctx, p.s, p.kind, p.m)
+	if err != nil || p.kind != KindPromote {
+		return now, err
+	}
+	have, err := p.s.Generations(ctx)
+	if err != nil || slices.ContainsFunc(have, func(g Generation) bool { return g.Name == p.m.Generation }) {
+		return now, err
+	}
+	if _, err = Rollback(ctx, p.s); err != nil {
+		return now, fmt.Errorf("generation %s was dropped meanwhile, and the pointer that names it is not taken back: %w", p.m.Generation, err)
+	}
+	return p.m.Before, &Refused{p.m.Generation, "it was dropped meanwhile"}
+}
 
 // Back is the pointer that a rollback of the newest of the versions, newest first, sets.
 func Back(versions []Pointer) (Pointer, error) {

@@ -146,10 +146,10 @@ func TestStatus(t *testing.T) {
 			t.Errorf("window %d is %+v, not %+v", c.start, got, c.want)
 		}
 	}
-	if got := j.NeedsBackfill(vec.MinTime, vec.MaxTime); fmt.Sprint(got) != "[{0 10 2} {50 90 4} {110 120 1} {120 130 6}]" {
+	if got := j.NeedsBackfill(vec.MinTime, vec.MaxTime); fmt.Sprint(got) != "[{0 10 2 0} {50 90 4 0} {110 120 1 0} {120 130 6 0}]" {
 		t.Errorf("needed are %v", got)
 	}
-	if got := j.NeedsBackfill(45, 115); fmt.Sprint(got) != "[{50 90 4} {110 120 1}]" {
+	if got := j.NeedsBackfill(45, 115); fmt.Sprint(got) != "[{50 90 4 0} {110 120 1 0}]" {
 		t.Errorf("needed in a range are %v", got)
 	}
 	// The last ms of a window is what the watermark has to reach.

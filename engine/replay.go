@@ -79,6 +79,7 @@ type ReplayReport struct {
 	folds   map[string]*fold // of tables of results, by name: what was computed again
 	flying  map[string]*fold // what the later checkpoint leads to
 	taken   map[int]*checkpoint.Operator
+	bounded bool // all sources of the job end
 }
 
 // ReplaySource is what was read of one table.
@@ -117,7 +118,7 @@ type ReplayState struct {
 	Entries  int64         `json:"entries"` // at the later checkpoint
 	Differ   int64         `json:"differ,omitempty"`
 	node     int
-	changes  []CellChange
+	Changes  []CellChange `json:"changes,omitempty"`
 }
 
 // Differs reports whether something was found that should not be.
@@ -153,6 +154,15 @@ func (e *Engine) Replay(ctx context.Context, name, text string, o ReplayOptions,
 		}
 		if j, err = e.asThen(ctx, name, text, j, h); err != nil {
 			return nil, err
+		}
+		if h.Warn != nil {
+			for _, n := range j.p.Nodes {
+				if s, ok := n.Op.(*plan.Sink); ok {
+					for _, why := range clocksOf(j.p, n) {
+						h.Warn(fmt.Sprintf("table %s %s; where it differs it is not verified", s.Table.Name, why))
+					}
+				}
+			}
 		}
 		r, err := e.replay(ctx, j, o)
 		if err != nil {
@@ -327,6 +337,7 @@ func (e *Engine) replay(ctx context.Context, j *replayJob, o ReplayOptions) (r *
 		return nil, err
 	}
 	defer now.close()
+	r.bounded = now.job.Bounded()
 	stop := r.follow(now.job, o.Progress)
 	r.now, err = now.job.Still(ctx)
 	stop()

@@ -30,15 +30,19 @@ func upstream(p *plan.Plan, n *plan.Node) []*plan.Node {
 
 // undetermined says why the rows of a sink may differ between two runs over the same input.
 func (r *ReplayReport) undetermined(n *plan.Node) []string {
-	var out []string
-	nodes := upstream(r.job.p, n)
-	for _, x := range nodes {
-		if why := clockOf(r.job.p, x); why != "" {
-			out = append(out, fmt.Sprintf("depends on the clock: %s: %s", x.Label, why))
-		}
-	}
-	if why := r.interleaved(nodes); why != "" {
+	out := clocksOf(r.job.p, n)
+	if why := r.interleaved(upstream(r.job.p, n)); why != "" {
 		out = append(out, why)
+	}
+	return out
+}
+
+// clocksOf says what of the nodes that feed a sink depends on the clock or on chance.
+func clocksOf(p *plan.Plan, n *plan.Node) (out []string) {
+	for _, x := range upstream(p, n) {
+		if why := clockOf(p, x); why != "" {
+			out = append(out, fmt.Sprintf("depends on the clock or on chance: %s: %s", x.Label, why))
+		}
 	}
 	return out
 }
@@ -112,15 +116,17 @@ func volatiles(list ...expr.Expr) string {
 
 // interleaved says what depends on how the splits of sources that do not end are read side by side; "" for nothing.
 func (r *ReplayReport) interleaved(nodes []*plan.Node) string {
+	if r.bounded {
+		return "" // splits that end are merged in one order
+	}
 	splits := 0
 	for _, n := range nodes {
-		if s, ok := n.Op.(*plan.Source); ok {
+		if _, ok := n.Op.(*plan.Source); ok {
 			for _, m := range r.then.Manifest.Sources {
 				if m.Node == n.ID && !(m.Done && len(m.Splits) == 0) {
 					splits += len(m.Splits) + m.Remembered
 				}
 			}
-			_ = s
 		}
 	}
 	if splits < 2 {

@@ -224,8 +224,8 @@ func (r *ReplayReport) made(n *plan.Node) (by string, same bool, states []*Repla
 
 func (x *ReplaySink) changes(states []*ReplayState) {
 	for _, s := range states {
-		x.Changes = append(x.Changes, s.changes...)
-		x.More += s.Differ - int64(len(s.changes))
+		x.Changes = append(x.Changes, s.Changes...)
+		x.More += s.Differ - int64(len(s.Changes))
 	}
 }
 
@@ -385,7 +385,7 @@ func (d *stateDiff) differ(a, b *savedEntry) error {
 		return nil
 	}
 	d.x.Differ++
-	if len(d.x.changes) >= d.limit {
+	if len(d.x.Changes) >= d.limit {
 		return nil
 	}
 	c := CellChange{Table: d.x.Operator + ": " + d.x.State, Key: map[string]string{}, Reason: "changes"}
@@ -411,7 +411,7 @@ func (d *stateDiff) differ(a, b *savedEntry) error {
 			}
 		}
 	}
-	d.x.changes = append(d.x.changes, c)
+	d.x.Changes = append(d.x.Changes, c)
 	return nil
 }
 

@@ -14,6 +14,18 @@ import (
 type ahead struct {
 	rows  *vec.Batch
 	order []int32 // positions of rows by stamp
+	// atOnce says that they come before all others, in the order in which they were sent. An operator that stamps its rows
+	// itself goes on with the lowest watermark of its subtasks: what it sends then may be stamped lower than what one of
+	// them had sent of the same key.
+	atOnce bool
+}
+
+// stamp is what row i is put in order by.
+func (a *ahead) stamp(i int32) int64 {
+	if a.atOnce {
+		return vec.MinTime
+	}
+	return a.rows.Stamp(int(i))
 }
 
 // add takes rows; order is put right by sort.
@@ -26,7 +38,7 @@ func (a *ahead) add(b *vec.Batch, rows []int32) {
 
 func (a *ahead) sort() {
 	slices.SortStableFunc(a.order, func(x, y int32) int {
-		return cmp.Compare(a.rows.Stamp(int(x)), a.rows.Stamp(int(y)))
+		return cmp.Compare(a.stamp(x), a.stamp(y))
 	})
 }
 
@@ -35,14 +47,14 @@ func (a *ahead) first() int64 {
 	if len(a.order) == 0 {
 		return vec.MaxTime
 	}
-	return a.rows.Stamp(int(a.order[0]))
+	return a.stamp(a.order[0])
 }
 
 // release gives the rows stamped below limit to the operator.
 func (a *ahead) release(r *opRun, input int, limit int64) error {
 	for len(a.order) > 0 && a.first() < limit {
 		n := 1
-		for n < len(a.order) && a.rows.Stamp(int(a.order[n])) < limit && a.order[n] > a.order[n-1] {
+		for n < len(a.order) && a.stamp(a.order[n]) < limit && a.order[n] > a.order[n-1] {
 			n++
 		}
 		if err := r.give(input, selected(a.rows, a.order[:n])); err != nil {
@@ -103,7 +115,7 @@ func (j *Job) restoreOrdered(ch *checkpoint.Channel, from, to *plan.Node) error 
 			r.ahead = map[int]*ahead{}
 		}
 		if r.ahead[ch.Input] == nil {
-			r.ahead[ch.Input] = &ahead{rows: vec.NewBatch(from.Schema)}
+			r.ahead[ch.Input] = &ahead{rows: vec.NewBatch(from.Schema), atOnce: j.restamps(from)}
 		}
 		r.ahead[ch.Input].add(b, rows)
 	}
@@ -127,4 +139,15 @@ func (j *Job) restoreOrdered(ch *checkpoint.Channel, from, to *plan.Node) error 
 		}
 	}
 	return err
+}
+
+// restamps reports whether a node is an operator that stamps its rows itself, or is fed by one.
+func (j *Job) restamps(n *plan.Node) bool {
+	switch n.Op.(type) {
+	case *plan.Source, *plan.Values:
+		return false
+	case *plan.Calc, *plan.Expand, *plan.Union, *plan.DropUpdateBefore, *plan.WindowTVF:
+		return slices.ContainsFunc(n.Inputs, func(e plan.Edge) bool { return j.restamps(j.p.Nodes[e.From]) })
+	}
+	return true
 }

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -94,9 +93,7 @@ func (b *books) update(ctx context.Context, wanted []string, now time.Time) erro
 	if b.live = p.Base(); p.Default == "" && b.src.Memory {
 		b.live = b.src.Table.Results.Generation
 	}
-	if b.job = b.live; b.begun[b.live] > 0 {
-		b.job = results.Live
-	}
+	b.job = results.JobGeneration(b.src.Table.Results.Generation, &p, b.begun)
 	names := append([]string{b.live, b.job}, wanted...)
 	for _, r := range p.Ranges {
 		names = append(names, r.Generation)
@@ -262,11 +259,9 @@ func (b *books) slow(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.begun = begun(records)
-	b.reconciled = reconciled(records)
-	if b.job = b.live; b.begun[b.live] > 0 {
-		b.job = results.Live
-	}
+	b.begun = results.Since(records)
+	b.reconciled = results.Reconciled(records)
+	b.job = results.JobGeneration(b.src.Table.Results.Generation, &b.pointer, b.begun)
 	b.corrected, b.missed = map[string][]connector.MissedWindow{}, map[string][]connector.MissedWindow{}
 	for _, g := range b.pointer.Generations() {
 		if g == b.job || b.begun[g] == 0 {
@@ -285,61 +280,6 @@ func (b *books) slow(ctx context.Context) (err error) {
 		slices.SortFunc(b.corrected[g], func(a, b connector.MissedWindow) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return nil
-}
-
-// begun says when the newest backfill of each generation began.
-func begun(records []results.Record) map[string]int64 {
-	out := map[string]int64{}
-	for _, r := range records {
-		if r.Kind != results.KindBackfill || out[r.Name] != 0 {
-			continue
-		}
-		var doc struct {
-			Started time.Time `json:"started"`
-		}
-		out[r.Name] = r.At
-		if json.Unmarshal(r.Document, &doc) == nil && !doc.Started.IsZero() {
-			out[r.Name] = doc.Started.UnixMilli()
-		}
-	}
-	return out
-}
-
-// reconciled lists, by generation, the windows that it was found equal for: those that it may be promoted for.
-func reconciled(records []results.Record) map[string][]results.Range {
-	bounds := map[string][]int64{}
-	slim := slices.Clone(records)
-	for i, r := range slim {
-		if r.Kind != results.KindReconcile {
-			continue
-		}
-		doc := results.Reconciliation{From: vec.MinTime, To: vec.MaxTime}
-		if json.Unmarshal(r.Document, &doc) != nil {
-			continue
-		}
-		bounds[r.Name] = append(bounds[r.Name], doc.From, doc.To)
-		doc.Differences, doc.Backfill = nil, nil // which may be long, and the record is looked at often
-		if text, err := json.Marshal(doc); err == nil {
-			slim[i].Document = text
-		}
-	}
-	out := map[string][]results.Range{}
-	for g, at := range bounds {
-		slices.Sort(at)
-		at = slices.Compact(at)
-		for i := 1; i < len(at); i++ {
-			if results.MayPromote(slim, g, at[i-1], at[i]) != nil {
-				continue
-			}
-			list := out[g]
-			if n := len(list); n > 0 && list[n-1].To == at[i-1] {
-				list[n-1].To = at[i]
-			} else {
-				out[g] = append(list, results.Range{From: at[i-1], To: at[i], Generation: g})
-			}
-		}
-	}
-	return out
 }
 
 // window is which window a cell is of; without one, the table has none.

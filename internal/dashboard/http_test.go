@@ -244,11 +244,19 @@ func TestAPI(t *testing.T) {
 	golden(t, "closed-none.json", get(t, h.URL+"/api/data?view=closed"))
 }
 
+// reconciled is the record of a reconciliation.
+func reconciled(generation string, equal bool, from, to int64) results.Record {
+	doc, err := json.Marshal(results.Reconciliation{Generation: generation, Passed: equal, From: from, To: to})
+	if err != nil {
+		panic(err)
+	}
+	return results.Record{Kind: results.KindReconcile, Name: generation, Document: doc}
+}
+
 func TestClosedReport(t *testing.T) {
 	f := newFake()
 	f.hours()
-	f.records = []results.Record{{Kind: "reconcile", Name: "live", Document: []byte(`{"equal":true,"from":0,"to":` + "10800000" + `}`)},
-		{Kind: "reconcile", Name: "live", Document: []byte(`{"equal":false}`)}, {Kind: "reconcile", Name: "live", Document: []byte(`{"equal":true}`)}}
+	f.records = []results.Record{reconciled("live", true, 0, 3*hourMs), reconciled("live", false, vec.MinTime, vec.MaxTime), reconciled("live", true, vec.MinTime, vec.MaxTime)}
 	_, h := testServer(t, f, Options{Board: testBoard(t, "tiles:\n  - {kind: table, columns: [origin, ws]}\n  - {kind: number, value: sum(n)}\n")})
 	// Windows 1 and 2 are final and were found equal; older reconciliations do not count behind one that failed.
 	golden(t, "closed.json", get(t, h.URL+"/api/data?view=closed"))
@@ -262,7 +270,7 @@ func TestClosedSpans(t *testing.T) {
 	f.progress(connector.Progress{Generation: "g2", Watermark: vec.MaxTime})
 	f.add(900, 1, 1, "live", false, "EWR")
 	f.pointer = results.Pointer{Version: 1, Ranges: []results.Range{{From: 2 * hourMs, To: 4 * hourMs, Generation: "g2"}}}
-	f.records = []results.Record{{Kind: "reconcile", Name: "g2", Document: []byte(`{"equal":true}`)}}
+	f.records = []results.Record{reconciled("g2", true, vec.MinTime, vec.MaxTime)}
 	_, h := testServer(t, f, Options{Board: testBoard(t, "tiles:\n  - {kind: number, value: sum(n), last: 3h}\n  - {kind: series, value: sum(n)}\n")})
 	var d struct{ Tiles map[string]Data }
 	if err := json.Unmarshal([]byte(get(t, h.URL+"/api/data?view=closed")), &d); err != nil {

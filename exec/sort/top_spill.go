@@ -305,7 +305,7 @@ func (o *Top) tell(bytes int64) {
 
 // bytes is what is held besides the filter.
 func (o *Top) bytes() int64 {
-	n := o.rows.held + o.index.held + 8*int64(cap(o.dead))
+	n := o.rows.held + o.index.held + 8*int64(cap(o.dead)) + int64(cap(o.log.gone)+cap(o.goneIndex))
 	for _, g := range o.graves {
 		n += 8 * int64(cap(g.numbers))
 	}
@@ -386,7 +386,9 @@ func (o *Top) evict(excess int64) {
 				o.lower(l, r)
 			}
 			excess -= 2*recBytes + int64(r.size)
-			o.filter.Add(xxh3.Hash128(l.value(r)).Hi, o.rows.n)
+			if !o.filterless {
+				o.filter.Add(xxh3.Hash128(l.value(r)).Hi, o.rows.n)
+			}
 			o.unindex(l, r)
 		}
 		if out > 0 {

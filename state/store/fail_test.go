@@ -189,6 +189,12 @@ func TestFullDisk_Manifest(t *testing.T) {
 		if err := s.Apply(1, d.Bytes()); !errors.Is(err, errFull) {
 			t.Errorf("sorted %d: Apply afterwards: %v", sorted, err)
 		}
+		if err := s.Scan(1, 0, 0, 1, func(int, []byte, []byte) error { return nil }); !errors.Is(err, errFull) {
+			t.Errorf("sorted %d: Scan afterwards: %v", sorted, err)
+		}
+		if _, _, err := s.Get(nil, 1, 0, 0, nil); !errors.Is(err, errFull) {
+			t.Errorf("sorted %d: Get afterwards: %v", sorted, err)
+		}
 		if m := s.Metrics(); m.Tables != 0 {
 			t.Errorf("figures of a tree that was given up: %+v", m)
 		}

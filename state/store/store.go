@@ -252,6 +252,9 @@ func (s *Store) DropOperator(op uint16) error {
 
 // Get appends the value of one entry to dst and reports whether there is one.
 func (s *Store) Get(dst []byte, op uint16, st, group int, key []byte) ([]byte, bool, error) {
+	if s.abandoned() {
+		return dst, false, s.broken()
+	}
 	k := append(state.AppendStoreKey(nil, op, st, group), key...)
 	v, closer, err := s.db.Get(k)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -346,6 +349,9 @@ func (s *Store) lookup(keys [][]byte, base int, found func(i int, value []byte) 
 
 // Range implements state.Cold.
 func (s *Store) Range(lo, hi []byte, f func(key, value []byte) error) error {
+	if s.abandoned() {
+		return s.broken() // an iterator may want a lock that is held for ever
+	}
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: lo, UpperBound: hi})
 	if err != nil {
 		return s.wrap(err)

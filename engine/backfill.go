@@ -200,20 +200,25 @@ func (b *backfill) target(ctx context.Context, t *connector.Table, s results.Sto
 		x.left = &to
 	}
 	if !slices.Equal(x.spans, []results.Span{results.All}) {
-		var parts []string
-		for _, y := range x.spans {
-			part := "/"
-			if y.From != vec.MinTime {
-				part = fmt.Sprint(y.From) + part
-			}
-			if y.To != vec.MaxTime {
-				part += fmt.Sprint(y.To)
-			}
-			parts = append(parts, part)
-		}
-		b.e.o.Override[keyBackfillWindows+t.Name] = strings.Join(parts, ", ")
+		b.e.o.Override[keyBackfillWindows+t.Name] = spansOption(x.spans)
 	}
 	return x, nil
+}
+
+// spansOption writes spans as the option does that bounds what is written.
+func spansOption(spans []results.Span) string {
+	var parts []string
+	for _, y := range spans {
+		part := "/"
+		if y.From != vec.MinTime {
+			part = fmt.Sprint(y.From) + part
+		}
+		if y.To != vec.MaxTime {
+			part += fmt.Sprint(y.To)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // claim notes that tables of a job are about to be written by this backfill, and by no other one; place is where
@@ -431,21 +436,11 @@ func (b *backfill) report(x *target, err error) BackfillReport {
 		r.Late += a.r.Late
 		r.Dead += a.r.Dead
 		for _, n := range a.r.Nodes {
-			switch o := n.Node.Op.(type) {
-			case *plan.Sink:
-				if o.Table != nil && o.Table.Name == t.Name {
-					r.Rows += n.RowsIn
-				}
-			case *plan.Source:
-				in := BackfillInput{Table: o.Table.Name, Connector: o.Table.Connector, Options: public(o.Table.Options), Rows: n.RowsIn}
-				for _, s := range a.r.Sources {
-					if s.Node == n.Node {
-						in.Bytes = s.Bytes
-					}
-				}
-				r.Inputs = append(r.Inputs, in)
+			if o, ok := n.Node.Op.(*plan.Sink); ok && o.Table != nil && o.Table.Name == t.Name {
+				r.Rows += n.RowsIn
 			}
 		}
+		r.Inputs = append(r.Inputs, inputsOf(a)...)
 	}
 	return r
 }

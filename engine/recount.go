@@ -35,6 +35,9 @@ func (e *Engine) Recount(ctx context.Context, name, text string, b BackfillOptio
 			e.o.Override[key] = v
 		}
 	}
+	for table, spans := range b.Windows {
+		e.o.Override[keyBackfillWindows+table] = spansOption(spans)
+	}
 	if err := e.backfillPlan(name, text, &b); err != nil {
 		return nil, err
 	}
@@ -54,7 +57,11 @@ func (e *Engine) Recount(ctx context.Context, name, text string, b BackfillOptio
 	defer cancel(nil)
 	err = e.Script(ctx, name, text, r.watch(h, cancel))
 	if errors.Is(context.Cause(ctx), errEndless) {
-		err = nil
+		for _, c := range r.out {
+			if err = nil; c.Why == "" {
+				c.Why = "another job of the script does not end"
+			}
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func TestRecount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.Recount(layout, got, missed)
+		return c.Recount(layout, got, results.Late(missed))
 	}
 	c := recount(engine.BackfillOptions{})
 	if !strings.Contains(string(c.Inputs), `"table":"sales"`) || !strings.Contains(string(c.Inputs), `"rows":6`) {
@@ -69,6 +69,69 @@ func TestRecount(t *testing.T) {
 	}
 	if progress, err := s.Progress(ctx, "recount", 1); err != nil || len(progress) > 0 {
 		t.Errorf("the target was touched: %v, %v", progress, err)
+	}
+}
+
+// TestReconcile_Source compares a generation with another one and with the source: evidence is kept, and what differs
+// from the source is not promoted.
+func TestReconcile_Source(t *testing.T) {
+	r := newKeptRun(t, keptInput)
+	ctx := context.Background()
+	if err := r.live(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(ctx, "board.sql", keptScript, engine.BackfillOptions{Generation: "g2"}, engine.Handler{}); err != nil {
+		t.Fatal(err)
+	}
+	s := r.store()
+	asked := 0
+	count := func(spans []results.Span) (*results.Counted, error) {
+		asked++
+		got, err := r.engine(engine.Options{}, "SUM(amount)").Recount(ctx, "board.sql", keptScript, engine.BackfillOptions{Windows: map[string][]results.Span{"board": spans}}, engine.Handler{})
+		return got["board"], err
+	}
+	text := func(x *results.Reconciliation) string {
+		var b strings.Builder
+		if err := x.Text(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	x, err := results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime, count)
+	if err != nil || !x.Equal() || x.Differing != 1 || x.Explained != 1 || x.Source == nil || !x.Source.Passed || x.Source.Same != 3 || !strings.Contains(text(x), "against the sources, counted again: EQUAL: 3 windows with 4 keys") {
+		t.Fatalf("%+v, %v\n%s", x, err, text(x))
+	}
+	if x, err := results.Reconcile(ctx, s, "g2", results.Source, 10_000, 20_000, count); err != nil || !x.Equal() || x.Windows != 1 || x.Same != 1 || strings.Contains(text(x), "had not got") && !strings.Contains(text(x), "generation g2 against source") {
+		t.Errorf("%+v, %v", x, err)
+	}
+	// The generation of the job, whose late row is known.
+	if x, err := results.Reconcile(ctx, s, "live", results.Source, vec.MinTime, vec.MaxTime, count); err != nil || !x.Equal() || x.Differing != 1 || x.Explained != 1 || !strings.Contains(text(x), "1 rows came too late for it") {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if asked != 3 {
+		t.Errorf("counted %d times", asked)
+	}
+	// A row that came to the source since.
+	if err := os.WriteFile(filepath.Join(r.dir, "in.json"), []byte(keptInput+`{"s":13,"shop":"c","amount":64}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x, err = results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime, count)
+	if err != nil || x.Equal() || x.Source.Differing != 1 || !strings.Contains(text(x), "1970-01-01 00:00:10.000") || !strings.Contains(text(x), "sum(amount) 4, by the sources 68") {
+		t.Errorf("%+v, %v\n%s", x, err, text(x))
+	}
+	if _, err := results.Promote(ctx, s, "g2", vec.MinTime, vec.MaxTime, false); err == nil || !strings.Contains(err.Error(), "1 windows that differ from what the sources hold") {
+		t.Errorf("promoted: %v", err)
+	}
+	// Sources that cannot be read are said to be so, and are no reason.
+	no := func([]results.Span) (*results.Counted, error) { return &results.Counted{Why: "they are gone"}, nil }
+	if x, err := results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime, no); err != nil || !x.Equal() || !strings.Contains(text(x), "NOT compared with the sources: they are gone") {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if _, err := results.Reconcile(ctx, s, "g2", results.Source, vec.MinTime, vec.MaxTime, no); err == nil || !strings.Contains(err.Error(), "they are gone") {
+		t.Errorf("%v", err)
+	}
+	if _, err := results.Promote(ctx, s, "g2", vec.MinTime, vec.MaxTime, false); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -251,7 +251,7 @@ func TestBackfill(t *testing.T) {
 	if records, err := s.Records(ctx, "backfill"); err != nil || len(records) != 2 || bytes.Contains(records[0].Document, []byte(`"begun"`)) || !bytes.Contains(records[1].Document, []byte(`"begun"`)) {
 		t.Errorf("records %v, %v", records, err)
 	}
-	rec, err := results.Reconcile(ctx, s, "g2", "", 0, 10_000)
+	rec, err := results.Reconcile(ctx, s, "g2", "", 0, 10_000, nil)
 	if err != nil || !rec.Equal() {
 		var text bytes.Buffer
 		_ = rec.Text(&text)
@@ -311,7 +311,7 @@ func TestBackfill_JobGoesOn(t *testing.T) {
 	if got := r.cells(results.Query{Generation: "g2"}); got != "a@0=41/1 b@0=2/1" {
 		t.Errorf("g2: %s", got)
 	}
-	if rec, err := results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime); err != nil || !rec.Equal() || rec.Windows != 1 {
+	if rec, err := results.Reconcile(ctx, s, "g2", "", vec.MinTime, vec.MaxTime, nil); err != nil || !rec.Equal() || rec.Windows != 1 {
 		t.Errorf("%+v, %v", rec, err)
 	}
 	if _, err := results.Promote(ctx, s, "g2", 0, 20_000, false); err == nil || !strings.Contains(err.Error(), "whole for windows") {

@@ -72,6 +72,8 @@ func mayPromote(records []Record, generation string, span Span) error {
 			return no("its newest reconciliation compared windows %s only, and windows %s are to be promoted; reconcile these, or force it", SpansText(compared), text)
 		case rec.Conflicts > 0:
 			return no("%d of its keys have an equal revision with different content; make it again under another name, or force it", rec.Conflicts)
+		case !rec.Passed && rec.Source != nil && rec.Source.Why == "" && !rec.Source.Passed:
+			return no("its newest reconciliation found %d windows that differ from what the sources hold, without a known reason; look at them, or force it", rec.Source.Differing-rec.Source.Explained)
 		case !rec.Passed:
 			return no("its newest reconciliation, with %s, found %d windows that differ without a known reason; look at them, or force it", rec.Against, rec.Differing-rec.Explained)
 		case known && r.At < made.At:
@@ -97,7 +99,7 @@ func Reconciled(records []Record) map[string][]Range {
 		for _, s := range doc.compared() {
 			bounds[r.Name] = append(bounds[r.Name], s.From, s.To)
 		}
-		doc.Differences, doc.Backfill = nil, nil // which may be long, and the record is looked at often
+		doc.Differences, doc.Backfill, doc.Source = nil, nil, nil // which may be long, and the record is looked at often
 		if text, err := json.Marshal(doc); err == nil {
 			slim[i].Document = text
 		}

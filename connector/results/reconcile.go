@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -54,6 +55,8 @@ type Reconciliation struct {
 	AgainstSums map[string]string `json:"against_sums,omitempty"`
 	// Differences are the windows that differ, those without an explanation first; at most maxDifferences.
 	Differences []Difference `json:"differences,omitempty"`
+	// Source compares with what the sources hold; nil: that was not asked for.
+	Source *Recount `json:"source,omitempty"`
 	// Backfill is the record of the backfill that made the generation: what it read from the source.
 	Backfill json.RawMessage `json:"backfill,omitempty"`
 }
@@ -253,9 +256,10 @@ func addSums(to, sums map[string]string) {
 }
 
 // Reconcile compares the windows that start in [from, to) of a generation, all being those that it is whole for,
-// with those of another one ("": the one that counts for most of them now, which is that of the pointer's base)
-// and keeps the evidence.
-func Reconcile(ctx context.Context, s Store, generation, against string, from, to int64) (*Reconciliation, error) {
+// with those of another one ("": the one that counts for most of them now, which is that of the pointer's base; or
+// Source) and keeps the evidence. count counts them again by the sources; nil: it is not compared with these. Where
+// another generation is named, sources that cannot be read are no reason not to pass.
+func Reconcile(ctx context.Context, s Store, generation, against string, from, to int64, count func([]Span) (*Counted, error)) (*Reconciliation, error) {
 	p, err := s.Pointer(ctx)
 	if err != nil {
 		return nil, err
@@ -271,7 +275,7 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 		return nil, err
 	}
 	for _, g := range []string{generation, against} {
-		if !slices.ContainsFunc(have, func(h Generation) bool { return h.Name == g }) && (g == generation || g != Live) {
+		if !slices.ContainsFunc(have, func(h Generation) bool { return h.Name == g }) && (g == generation || g != Live && g != Source) {
 			return nil, fmt.Errorf("there is no generation %s; there are %s", g, generationNames(have))
 		}
 	}
@@ -286,32 +290,21 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 			return nil, fmt.Errorf("generation %s is whole for no window: the job could still correct all that its backfill found", generation)
 		}
 	}
-	var got, want []Total
-	for _, x := range spans {
-		a, err := s.Totals(ctx, generation, x.From, x.To)
-		if err != nil {
-			return nil, err
-		}
-		b, err := s.Totals(ctx, against, x.From, x.To)
-		if err != nil {
-			return nil, err
-		}
-		got, want = append(got, a...), append(want, b...)
+	r := &Reconciliation{Generation: generation, Against: against, Spans: spans, From: spans[0].From, To: spans[len(spans)-1].To}
+	if against != Source {
+		err = r.withGeneration(ctx, s)
 	}
-	missed, err := s.Missed(ctx, against, vec.MinTime)
+	if err == nil && (count != nil || against == Source) {
+		job := JobGeneration("", &p, Since(records))
+		err = r.withSource(ctx, s, made.since(), job, count)
+	}
 	if err != nil {
-		return nil, err
-	}
-	r := Compare(got, want, missed, s.Layout().Of("input_count"))
-	r.Generation, r.Against, r.At = generation, against, time.Now().UnixMilli()
-	r.Spans, r.From, r.To = spans, spans[0].From, spans[len(spans)-1].To
-	if err := r.narrow(ctx, s); err != nil {
 		return nil, err
 	}
 	if r.Conflicts, err = s.Conflicts(ctx, generation); err != nil {
 		return nil, err
 	}
-	r.Passed = r.Passed && r.Conflicts == 0
+	r.Passed, r.At = r.Passed && r.Conflicts == 0, time.Now().UnixMilli()
 	for _, m := range alive(records, generation) {
 		if m.Kind == KindBackfill {
 			if json.Valid(m.Document) {
@@ -321,6 +314,109 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 		}
 	}
 	return r, note(ctx, s, KindReconcile, generation, r.At, r)
+}
+
+// totalsOf are the totals of a generation in spans.
+func totalsOf(ctx context.Context, s Store, generation string, spans []Span) ([]Total, error) {
+	var out []Total
+	for _, x := range spans {
+		some, err := s.Totals(ctx, generation, x.From, x.To)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+// withGeneration compares with Against.
+func (r *Reconciliation) withGeneration(ctx context.Context, s Store) error {
+	got, err := totalsOf(ctx, s, r.Generation, r.Spans)
+	if err != nil {
+		return err
+	}
+	want, err := totalsOf(ctx, s, r.Against, r.Spans)
+	if err != nil {
+		return err
+	}
+	missed, err := s.Missed(ctx, r.Against, vec.MinTime)
+	if err != nil {
+		return err
+	}
+	c := Compare(got, want, missed, s.Layout().Of("input_count"))
+	c.Generation, c.Against, c.Spans, c.From, c.To = r.Generation, r.Against, r.Spans, r.From, r.To
+	*r = *c
+	return r.narrow(ctx, s)
+}
+
+// withSource compares with the sources, of a generation that no backfill has made (since is 0) only the windows that
+// its job can no longer correct. What the job, which writes generation job, has corrected or missed since is in the
+// sources too.
+func (r *Reconciliation) withSource(ctx context.Context, s Store, since int64, job string, count func([]Span) (*Counted, error)) error {
+	if count == nil {
+		return errors.New("BUG: nobody counts what the sources hold")
+	}
+	spans, l := r.Spans, s.Layout()
+	if since == 0 && l.Windowed {
+		to, _, err := Settled(ctx, s, l.R, r.Generation)
+		if err != nil {
+			return err
+		}
+		spans = Span{vec.MinTime, to}.Clip(spans)
+	}
+	c := &Counted{Why: "the job may still correct all windows " + SpansText(r.Spans)}
+	if len(spans) > 0 {
+		var err error
+		if c, err = count(spans); err != nil {
+			return err
+		}
+	}
+	if c.Why != "" && r.Against == Source {
+		return fmt.Errorf("the sources are not compared with: %s", c.Why)
+	}
+	if l.Start.Name != "" {
+		in := *c
+		in.Totals = slices.DeleteFunc(slices.Clone(c.Totals), func(t Total) bool { return !(Span{t.Window, t.Window + 1}).within(spans) })
+		c = &in
+	}
+	got, err := totalsOf(ctx, s, r.Generation, spans)
+	if err != nil {
+		return err
+	}
+	late, err := r.late(ctx, s, since, job)
+	if err != nil {
+		return err
+	}
+	x := c.Recount(l, got, late)
+	r.Source = x
+	if r.Against != Source {
+		r.Passed = r.Passed && (x.Why != "" || x.Passed)
+		return nil
+	}
+	r.Spans, r.From, r.To, r.Passed = spans, spans[0].From, spans[len(spans)-1].To, x.Passed
+	r.Windows, r.Keys, r.Same, r.Differing, r.Explained = x.Windows, x.Keys, x.Same, x.Differing, x.Explained
+	return nil
+}
+
+// late says how many rows of a window the generation is known not to have.
+func (r *Reconciliation) late(ctx context.Context, s Store, since int64, job string) (func(int64) int64, error) {
+	missed, err := s.Missed(ctx, r.Generation, vec.MinTime)
+	if err != nil || since == 0 || job == r.Generation {
+		return Late(missed), err
+	}
+	of, err := s.Missed(ctx, job, since)
+	if err != nil {
+		return nil, err
+	}
+	corrected, err := s.Corrected(ctx, job, r.From, r.To, since)
+	if err != nil {
+		return nil, err
+	}
+	more := map[int64]int64{}
+	for _, w := range corrected {
+		more[w.Start] += w.Rows
+	}
+	return func(window int64) int64 { return lateFor(missed, window) + lateFor(of, window) + more[window] }, nil
 }
 
 func generationNames(have []Generation) string {
@@ -346,20 +442,33 @@ func note(ctx context.Context, s Store, kind, name string, at int64, doc any) er
 func (r *Reconciliation) Text(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "generation %s against %s, windows %s\n", r.Generation, r.Against, SpansText(r.compared()))
+	if r.Against != Source {
+		r.text(b)
+	}
+	if r.Conflicts > 0 {
+		fmt.Fprintf(b, "NOT EQUAL to itself: %d keys of %s have an equal revision with different content\n", r.Conflicts, r.Generation)
+	}
+	if r.Source != nil {
+		if err := r.Source.Text(b, r.Generation); err != nil {
+			return err
+		}
+	}
+	return b.Flush()
+}
+
+// text writes how r compares with another generation.
+func (r *Reconciliation) text(b *bufio.Writer) {
 	verdict := "NOT EQUAL"
-	switch {
-	case r.Passed && r.Differing == 0:
+	switch known := r.Windows > 0 && r.Differing == r.Explained; {
+	case known && r.Differing == 0:
 		verdict = "EQUAL"
-	case r.Passed:
+	case known:
 		verdict = "NO OTHER DIFFERENCE than of rows that came too late before"
 	case r.Windows == 0:
 		verdict = "NOTHING to compare"
 	}
 	fmt.Fprintf(b, "%s: %d windows, %d keys; %d windows equal, %d differ, %d of these because %s had not got all rows\n",
 		verdict, r.Windows, r.Keys, r.Same, r.Differing, r.Explained, r.Against)
-	if r.Conflicts > 0 {
-		fmt.Fprintf(b, "NOT EQUAL to itself: %d keys of %s have an equal revision with different content\n", r.Conflicts, r.Generation)
-	}
 	for _, c := range slices.Sorted(maps.Keys(r.Sums)) {
 		fmt.Fprintf(b, "  sum(%s) %s, %s\n", c, r.Sums[c], text(r.AgainstSums[c], "none"))
 	}
@@ -372,7 +481,6 @@ func (r *Reconciliation) Text(w io.Writer) error {
 	if n := r.Differing - len(r.Differences); n > 0 {
 		fmt.Fprintf(b, "and %d more\n", n)
 	}
-	return b.Flush()
 }
 
 func (d *Difference) why() string {

@@ -33,8 +33,8 @@ type Counted struct {
 type Recount struct {
 	// Why says why the sources were not read; nothing else is set then.
 	Why string `json:"why,omitempty"`
-	// Passed says that there is something to compare, and that all windows are equal but those that the
-	// generation is known to have missed rows for.
+	// Passed says that there is something to compare, and that all windows are equal but those of which
+	// the generation is known not to have all rows: they came too late, or the job has them since it was made.
 	Passed bool `json:"equal"`
 	// Windows and Keys are those of the generation, SourceWindows and SourceKeys those by the sources. Same, Differing
 	// and Explained count windows.
@@ -49,14 +49,19 @@ type Recount struct {
 	Sums       map[string]string `json:"sums,omitempty"`
 	SourceSums map[string]string `json:"source_sums,omitempty"`
 	// Differences are the windows that differ, those without an explanation first, at most maxDifferences: Has is
-	// the generation, Against the sources, and Late the rows that the generation missed.
+	// the generation, Against the sources, and Late the rows that the generation is known not to have.
 	Differences []Difference    `json:"differences,omitempty"`
 	Inputs      json.RawMessage `json:"inputs,omitempty"`
 }
 
-// Recount compares the totals of a generation with those of the sources; both are of the same windows. missed
-// are the windows that the generation is known to have missed rows for.
-func (c *Counted) Recount(l *Layout, got []Total, missed []connector.MissedWindow) *Recount {
+// Late says how many rows missed a window, by its start.
+func Late(missed []connector.MissedWindow) func(window int64) int64 {
+	return func(window int64) int64 { return lateFor(missed, window) }
+}
+
+// Recount compares the totals of a generation with those of the sources; both are of the same windows. late is
+// how many rows of a window the generation is known not to have.
+func (c *Counted) Recount(l *Layout, got []Total, late func(window int64) int64) *Recount {
 	if c.Why != "" {
 		return &Recount{Why: c.Why}
 	}
@@ -69,7 +74,7 @@ func (c *Counted) Recount(l *Layout, got []Total, missed []connector.MissedWindo
 		addSums(r.SourceSums, t.Sums)
 	}
 	differs := func(window int64, has, source *Total, columns []string) {
-		d := Difference{Window: window, Has: has, Against: source, Late: lateFor(missed, window), Columns: columns}
+		d := Difference{Window: window, Has: has, Against: source, Late: late(window), Columns: columns}
 		r.Differing++
 		if d.Late > 0 && source != nil {
 			r.Explained++
@@ -221,7 +226,7 @@ func (r *Recount) Text(w io.Writer, generation string) error {
 	case r.Passed && r.Differing == 0:
 		verdict = "EQUAL"
 	case r.Passed:
-		verdict = "EQUAL but where rows came too late"
+		verdict = "NO OTHER DIFFERENCE than of rows that came too late, or since it was made"
 	case r.Windows == 0 && r.SourceWindows == 0:
 		verdict = "NOTHING to compare"
 	}
@@ -257,7 +262,7 @@ func (d *Difference) fromSource(generation string) string {
 		}
 	}
 	if d.Late > 0 {
-		parts = append(parts, fmt.Sprintf("%d rows came too late for it", d.Late))
+		parts = append(parts, fmt.Sprintf("%d rows came too late for it, or since it was made", d.Late))
 	}
 	return strings.Join(parts, "; ")
 }

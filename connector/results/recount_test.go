@@ -52,7 +52,7 @@ func TestRecount(t *testing.T) {
 	got := []Total{total(0, 2, "1.50", "0.3", "7"), total(10, 1, "1.00", "1", "1"), total(20, 1, "1.00", "1", "1"), total(30, 1, "1.00", "1", "5")}
 	source := []Total{total(0, 2, "1.5", "0.30000000000000004", "7"), total(20, 1, "1.00", "1.1", "2"), total(30, 2, "2.00", "2", "9"), total(40, 3, "", "", "3")}
 	missed := []connector.MissedWindow{{Start: 30, End: 40, Rows: 4}, {Start: 40, End: 50, Rows: 3}}
-	r := (&Counted{Totals: source, Inputs: []byte(`[]`)}).Recount(l, got, missed)
+	r := (&Counted{Totals: source, Inputs: []byte(`[]`)}).Recount(l, got, Late(missed))
 	if r.Passed || r.Windows != 4 || r.SourceWindows != 4 || r.Keys != 5 || r.SourceKeys != 8 || r.Same != 1 || r.Differing != 4 || r.Explained != 2 || r.Sums["n"] != "14" || r.SourceSums["n"] != "21" {
 		t.Errorf("%+v", r)
 	}
@@ -66,13 +66,13 @@ func TestRecount(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, &b)
 		}
 	}
-	if r := (&Counted{Totals: source[:1]}).Recount(l, got[:1], nil); !r.Passed {
+	if r := (&Counted{Totals: source[:1]}).Recount(l, got[:1], Late(nil)); !r.Passed {
 		t.Errorf("sums of doubles depend on their order: %+v", r)
 	}
-	if r := (&Counted{}).Recount(l, nil, nil); r.Passed {
+	if r := (&Counted{}).Recount(l, nil, Late(nil)); r.Passed {
 		t.Error("nothing was compared, and it passed")
 	}
-	if r := (&Counted{Why: "it does not end"}).Recount(l, got, nil); r.Passed || r.Why == "" || r.Windows != 0 {
+	if r := (&Counted{Why: "it does not end"}).Recount(l, got, Late(nil)); r.Passed || r.Why == "" || r.Windows != 0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -125,7 +125,7 @@ func progressAt(at, watermark int64, idle int) connector.Progress {
 func TestStatus(t *testing.T) {
 	j := &Judge{Times: Times{LatenessMs: 5}, Of: map[string]Knowledge{
 		Live: {Progress: []connector.Progress{progressAt(4, 32, 0), progressAt(3, 21, 0), progressAt(2, 12, 2), progressAt(1, 8, 1)},
-			Missed: []connector.MissedWindow{{Start: 0, End: 10, Rows: 2}, {Start: 50, End: 90, Rows: 4}}},
+			Missed: []connector.MissedWindow{{Start: 0, End: 10, Rows: 2}, {Start: 50, End: 90, Rows: 4, Windows: 4}}},
 		"g": {Progress: []connector.Progress{progressAt(3, vec.MaxTime, 0)}, Since: 2, Corrected: []connector.MissedWindow{{Start: 110, End: 120, Rows: 1}},
 			LiveMissed: []connector.MissedWindow{{Start: 120, End: 130, Rows: 6}}}}}
 	j.Pointer = j.Pointer.Promote(100, 200, "g")
@@ -146,10 +146,10 @@ func TestStatus(t *testing.T) {
 			t.Errorf("window %d is %+v, not %+v", c.start, got, c.want)
 		}
 	}
-	if got := j.NeedsBackfill(vec.MinTime, vec.MaxTime); fmt.Sprint(got) != "[{0 10 2 0} {50 90 4 0} {110 120 1 0} {120 130 6 0}]" {
+	if got := j.NeedsBackfill(vec.MinTime, vec.MaxTime); fmt.Sprint(got) != "[{0 10 2 0} {50 90 4 4} {110 120 1 0} {120 130 6 0}]" {
 		t.Errorf("needed are %v", got)
 	}
-	if got := j.NeedsBackfill(45, 115); fmt.Sprint(got) != "[{50 90 4 0} {110 120 1 0}]" {
+	if got := j.NeedsBackfill(45, 115); fmt.Sprint(got) != "[{50 90 4 4} {110 120 1 0}]" {
 		t.Errorf("needed in a range are %v", got)
 	}
 	// The last ms of a window is what the watermark has to reach.

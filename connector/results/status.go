@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -127,7 +128,7 @@ func MergeMissed(rows []connector.Progress) []connector.MissedWindow {
 				at[w] = i
 				out = append(out, connector.MissedWindow{Start: m.Start, End: m.End})
 			}
-			out[i].Rows += m.Rows
+			out[i].Rows, out[i].Windows = out[i].Rows+m.Rows, max(out[i].Windows, m.Windows)
 		}
 	}
 	slices.SortFunc(out, func(a, b connector.MissedWindow) int {
@@ -198,12 +199,13 @@ func (j *Judge) Status(start, end int64) Status {
 
 // NeedsBackfill lists the windows of [from, to) that do, by start.
 func (j *Judge) NeedsBackfill(from, to int64) []connector.MissedWindow {
-	sum := map[[2]int64]int64{}
+	sum := map[[2]int64]connector.MissedWindow{}
 	add := func(generation string, ms []connector.MissedWindow) {
 		for _, m := range ms {
 			for _, r := range j.Pointer.Covers(generation, max(from, m.Start), min(to, max(m.End, m.Start+1))) {
 				if r.From == m.Start || m.Start < from {
-					sum[[2]int64{m.Start, m.End}] += m.Rows
+					w := sum[[2]int64{m.Start, m.End}]
+					sum[[2]int64{m.Start, m.End}] = connector.MissedWindow{Start: m.Start, End: m.End, Rows: w.Rows + m.Rows, Windows: max(w.Windows, m.Windows)}
 				}
 			}
 		}
@@ -215,10 +217,7 @@ func (j *Judge) NeedsBackfill(from, to int64) []connector.MissedWindow {
 			add(g, k.Corrected)
 		}
 	}
-	var out []connector.MissedWindow
-	for w, n := range sum {
-		out = append(out, connector.MissedWindow{Start: w[0], End: w[1], Rows: n})
-	}
+	out := slices.Collect(maps.Values(sum))
 	slices.SortFunc(out, func(a, b connector.MissedWindow) int {
 		return slices.Compare([]int64{a.Start, a.End}, []int64{b.Start, b.End})
 	})

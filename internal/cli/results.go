@@ -209,7 +209,11 @@ func (r *onResults) backfillNeeded(ctx context.Context, file, text string, b eng
 		for _, w := range j.NeedsBackfill(vec.MinTime, vec.MaxTime) {
 			b.Windows[t.Name] = append(b.Windows[t.Name], results.Span{From: w.Start, To: startsBefore(t.Results, w)})
 			windows++
-			fmt.Fprintf(os.Stderr, "table %s: window %s needs a backfill for %s\n", t.Name, engine.FormatTime(w.Start), show.Plural(w.Rows, "row", "rows"))
+			which := "window " + engine.FormatTime(w.Start) + " needs"
+			if n := w.Count(); n > 1 {
+				which = fmt.Sprintf("%d windows between %s and %s need", n, engine.FormatTime(w.Start), engine.FormatTime(w.End))
+			}
+			fmt.Fprintf(os.Stderr, "table %s: %s a backfill for %s\n", t.Name, which, show.Plural(w.Rows, "row", "rows"))
 		}
 		return nil
 	})
@@ -233,22 +237,43 @@ func startsBefore(r *connector.Results, w connector.MissedWindow) int64 {
 
 func reconcileCommand() *cobra.Command {
 	var r onResults
-	var against string
+	var against, since string
+	var noSource bool
+	var rate int64
 	c := &cobra.Command{
 		Use:   "reconcile FILE.sql GENERATION",
-		Short: "Compare a generation with the one that readers see, window by window",
+		Short: "Compare a generation with the one that readers see and with the sources, window by window",
 		Long: `Compare distinct keys, counts, sums and content of each window of a generation with those of another one (default:
 the one that counts now), print what differs, and keep the evidence as a record. Windows for which the other one
-is known to have missed rows may differ. 'tidemark promote' wants this to have passed.`,
+is known to have missed rows may differ. Then compute the windows once more from what the sources hold now, and compare
+keys, counts and sums with these; where they cannot be read again (they do not end, or are made up) that is said.
+'tidemark promote' wants this to have passed.`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			from, to, err := r.rangeOf()
 			if err != nil {
 				return err
 			}
+			if noSource && against == results.Source {
+				return errors.New("--no-source leaves out what --against source asks for")
+			}
+			b := engine.BackfillOptions{From: r.from, To: r.to}
+			if since != "" {
+				ms, err := engine.ParseTime(since)
+				if err != nil {
+					return fmt.Errorf("--since: %w", err)
+				}
+				b.Since = time.UnixMilli(ms)
+			}
 			differ := false
 			err = r.each(c.Context(), args[0], func(t *connector.Table, s results.Store) error {
-				rec, err := results.Reconcile(c.Context(), s, args[1], against, from, to)
+				var count func([]results.Span) (*results.Counted, error)
+				if !noSource {
+					count = func(spans []results.Span) (*results.Counted, error) {
+						return r.recount(c.Context(), args[0], t, b, spans, rate)
+					}
+				}
+				rec, err := results.Reconcile(c.Context(), s, args[1], against, from, to, count)
 				if err != nil {
 					return err
 				}
@@ -262,8 +287,38 @@ is known to have missed rows may differ. 'tidemark promote' wants this to have p
 		},
 	}
 	r.flags(c, true)
-	c.Flags().StringVar(&against, "against", "", "compare with this `GENERATION`")
+	c.Flags().StringVar(&against, "against", "", "compare with this `GENERATION`; source: only with what the sources hold")
+	c.Flags().BoolVar(&noSource, "no-source", false, "do not read the sources again")
+	c.Flags().StringVar(&since, "since", "", "read sources that know the time of their records (Kafka) from `TIME` on, as the backfill did")
+	c.Flags().Int64Var(&rate, "rate", 0, "read at most `N` rows a second of each source")
 	return c
+}
+
+// recount computes windows of a table again from the sources. That they cannot be read is no error.
+func (r *onResults) recount(ctx context.Context, file string, t *connector.Table, b engine.BackfillOptions, spans []results.Span, rate int64) (*results.Counted, error) {
+	text, err := readScript(file)
+	if err != nil {
+		return nil, err
+	}
+	o, err := r.engineOptions()
+	if err != nil {
+		return nil, err
+	}
+	o.ReadRate, b.Table = rate, t.Name
+	if t.Results.WindowStart != "" {
+		b.Windows = map[string][]results.Span{t.Name: spans}
+	}
+	line := show.NewLine(os.Stderr)
+	line.Set(t.Name + ": counting its windows again from the sources ...")
+	defer line.Clear()
+	all, err := engine.New(o).Recount(ctx, file, text, b, engine.Handler{})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return &results.Counted{Why: err.Error()}, nil
+	}
+	return all[t.Name], nil
 }
 
 func promoteCommand() *cobra.Command {

@@ -468,7 +468,7 @@ func (s *suite) promote() {
 	if _, err := results.Promote(ctx, s.Store, "g2", at(0), at(1), false); err == nil || !strings.Contains(err.Error(), "reconcile") {
 		s.Errorf("promoted without evidence: %v", err)
 	}
-	r, err := results.Reconcile(ctx, s.Store, "g2", "", at(0), at(1))
+	r, err := results.Reconcile(ctx, s.Store, "g2", "", at(0), at(1), nil)
 	s.must(err)
 	if !r.Equal() || r.Windows != 1 || r.Same != 1 || r.Against != "live" {
 		s.Errorf("the first window: %+v", r)
@@ -481,7 +481,7 @@ func (s *suite) promote() {
 	if p.Version != 1 || p.Of(at(0)) != "g2" || p.Of(at(1)) != "live" {
 		s.Errorf("the pointer is %+v", p)
 	}
-	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime)
+	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime, nil)
 	s.must(err)
 	if r.Equal() || r.Windows != 3 || r.Differing != 2 || !slices.Contains(r.Differences[0].Columns, "flights") || r.Sums["flights"] != "171" || r.AgainstSums["flights"] != "93" {
 		s.Errorf("all windows: %+v", r)
@@ -493,7 +493,7 @@ func (s *suite) promote() {
 	late := connector.Progress{Job: "board", Lineage: "l1", Checkpoint: 100, Generation: "live", Watermark: at(3), At: base + 100,
 		Missed: []connector.MissedWindow{{Start: at(1), End: at(2), Rows: 78}, {Start: at(2), End: at(3), Rows: 77}}}
 	s.Target.Write(s, nil, &late)
-	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime)
+	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime, nil)
 	s.must(err)
 	if r.Equal() || r.Explained != 1 || r.Differences[0].Unlike != "input_count differs by 78, of 77 rows" {
 		s.Errorf("one row less than they differ by: %+v", r)
@@ -501,7 +501,7 @@ func (s *suite) promote() {
 	late = connector.Progress{Job: "board", Lineage: "l1", Checkpoint: 101, Generation: "live", Watermark: at(3), At: base + 101,
 		Missed: []connector.MissedWindow{{Start: at(2), End: at(3), Rows: 1}}}
 	s.Target.Write(s, nil, &late)
-	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime)
+	r, err = results.Reconcile(ctx, s.Store, "g2", "live", vec.MinTime, vec.MaxTime, nil)
 	s.must(err)
 	if !r.Equal() || r.Explained != 2 {
 		s.Errorf("explained: %+v", r)

@@ -27,10 +27,18 @@ type lateRows struct {
 	missed []missedWindow // of the batch at hand
 	last   int            // the one that was counted last
 	// byEnd and byBoth find the others: their windows follow from their ends, but for those that came with
-	// the rows. nil: windows are not wanted.
-	byEnd  map[int64]int
-	byBoth map[missedWindow]int
+	// the rows. nil: windows are not wanted. Of aligned windows near finds those whose ends are not far from
+	// the first one: the number in missed, plus one, of the window that ends at nearEnd + i*step.
+	byEnd   map[int64]int
+	byBoth  map[missedWindow]int
+	near    []int32
+	nearEnd int64
+	at      int64 // the one in near that was counted last
+	step    int64 // 0: not aligned
 }
+
+// nearWindows is how many windows near is for, the first one in the middle.
+const nearWindows = 1 << 12
 
 // missedWindow is a window and, but in a key, the number of rows late for it.
 type missedWindow struct{ start, end, rows int64 }
@@ -48,8 +56,22 @@ func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows 
 	}
 	if ctx.Missed != nil {
 		l.byEnd, l.byBoth = map[int64]int{}, map[missedWindow]int{}
+		if l.step = stepOf(n); l.step > 0 {
+			l.near = make([]int32, nearWindows)
+		}
 	}
 	return l
+}
+
+// stepOf is how far the ends of n's windows are from each other, 0 where they are not aligned.
+func stepOf(n *plan.WindowAgg) int64 {
+	switch {
+	case n.Attached || n.Window.Kind == plan.Session:
+		return 0
+	case n.Window.Kind == plan.Tumble:
+		return n.Window.Size
+	}
+	return n.Window.Step
 }
 
 // miss notes that row r of b, stamped with stamp, is late for a window that took rows up to the instant
@@ -81,6 +103,9 @@ func (l *lateRows) count(start, end int64) {
 			return
 		}
 	}
+	if l.step > 0 && l.countNear(start, end) {
+		return
+	}
 	var ok bool
 	if l.n.Attached {
 		key := missedWindow{start: start, end: end}
@@ -98,6 +123,29 @@ func (l *lateRows) count(start, end int64) {
 	l.missed[l.last].rows++
 }
 
+// countNear is count of a window that is not far from the first one; false: it is.
+func (l *lateRows) countNear(start, end int64) bool {
+	if len(l.missed) == 0 {
+		l.nearEnd = end - nearWindows/2*l.step
+	}
+	i := l.at + 1 // the windows of a row come one after the other
+	if end-l.nearEnd != i*l.step {
+		i = (end - l.nearEnd) / l.step
+	}
+	if i < 0 || i >= nearWindows {
+		return false
+	}
+	l.at = i
+	if l.last = int(l.near[i]) - 1; l.last >= 0 {
+		l.missed[l.last].rows++
+		return true
+	}
+	l.last = len(l.missed)
+	l.missed = append(l.missed, missedWindow{start, end, 1})
+	l.near[i] = int32(len(l.missed))
+	return true
+}
+
 // tell passes on what was noted of the rows of b.
 func (l *lateRows) tell(b *vec.Batch) error {
 	if l == nil {
@@ -106,6 +154,11 @@ func (l *lateRows) tell(b *vec.Batch) error {
 	if len(l.missed) > 0 {
 		for _, w := range l.missed {
 			l.ctx.Missed(w.start, w.end, w.rows)
+			if l.step > 0 {
+				if i := (w.end - l.nearEnd) / l.step; i >= 0 && i < nearWindows {
+					l.near[i] = 0
+				}
+			}
 		}
 		l.missed = l.missed[:0]
 		clear(l.byEnd)
@@ -138,8 +191,14 @@ func (l *lateRows) emit(b *vec.Batch) error {
 		cols[5].SetString(0, types.RowKind(k).String())
 		kinds[k] = cols[5].Refs[0]
 	}
-	for k, r := range l.rows {
-		cols[5].Refs[k] = kinds[b.Kind(int(r))]
+	if b.Kinds == nil {
+		for k := range n {
+			cols[5].Refs[k] = kinds[types.Insert]
+		}
+	} else {
+		for k, r := range l.rows {
+			cols[5].Refs[k] = kinds[b.Kind(int(r))]
+		}
 	}
 	copy(cols[1].I64, l.start)
 	copy(cols[2].I64, l.end)

@@ -25,7 +25,7 @@ import (
 
 // The tests that need a real ClickHouse take the one that TIDEMARK_CLICKHOUSE (http://host:port of one
 // whose native protocol is 100 ports higher) names, or, with TIDEMARK_INTEGRATION, start one.
-const ownPort = "39123"
+const ownPort = "24123"
 
 var (
 	servers = peers.New("CH_PORT="+ownPort, fmt.Sprintf("CHC_PORT=%d", clusterPort))

@@ -139,7 +139,7 @@ func (r *ReplayReport) interleaved(nodes []*plan.Node) string {
 			then, now = then+a, now+b
 		}
 	}
-	if then > 0 || now > 0 {
+	if then != now {
 		return fmt.Sprintf("depends on how %d splits are read side by side: %d rows were late then, %d now", splits, then, now)
 	}
 	for _, n := range nodes {

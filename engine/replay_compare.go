@@ -278,6 +278,9 @@ type stateDiff struct {
 // revisionCount is the column of the state of revisions that counts them: a burst of late rows may make more or fewer.
 const revisionCount = "newest_revision"
 
+// payloadHash is the column of the state of revisions that says nothing to people.
+const payloadHash = "payload_hash"
+
 func newStateDiff(then, now *Savepoint, a, b *checkpoint.Operator, st int, x *ReplayState, limit int) (*stateDiff, error) {
 	d := &stateDiff{then: then, now: now, thenO: a, nowO: b, st: st, x: x, limit: limit}
 	var err error
@@ -401,7 +404,7 @@ func (d *stateDiff) differ(a, b *savedEntry) error {
 			c.Key[f.Name] = was
 		case i < d.keys:
 			c.Key[f.Name] = is
-		case d.ignored[i] || old != nil && now != nil && was == is:
+		case d.ignored[i] || f.Name == payloadHash || old != nil && now != nil && was == is:
 		default:
 			if old != nil {
 				c.Old = put(c.Old, f.Name, was)

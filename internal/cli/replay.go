@@ -93,12 +93,12 @@ func replayed(w io.Writer, r *engine.ReplayReport) error {
 		}
 		fmt.Fprintf(w, "table %s: %s read then, %s now%s\n", s.Table, show.Plural(s.Then, "row", "rows"), show.Count(s.Now), same)
 	}
-	schema := columnsOf("sink", "#rows then", "#rows now", "sum then", "sum now", "compared", "verdict")
+	schema := columnsOf("sink", "rows then", "rows now", "sum then", "sum now", "compared", "verdict")
 	var rows [][]types.Value
 	for _, s := range r.Sinks {
-		row := []types.Value{s.Table, s.RowsThen, s.RowsNow, s.DigestThen, s.DigestNow, s.By, string(s.Verdict)}
+		row := []types.Value{s.Table, show.Count(s.RowsThen), show.Count(s.RowsNow), s.DigestThen, s.DigestNow, s.By, string(s.Verdict)}
 		if s.By != engine.ReplayByRows && s.By != "" {
-			row[1], row[2], row[3], row[4] = nil, nil, nil, nil // how many changes there are depends on how rows come in batches
+			row[1], row[2], row[3], row[4] = "", "", "", "" // how many changes there are depends on how rows come in batches
 		}
 		rows = append(rows, row)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -188,6 +189,11 @@ func (s *Session) Script(ctx context.Context, name, text string, h Handler) erro
 		}
 		if changesSession(st) {
 			s.past = append(s.past, st)
+		}
+	}
+	if err == nil && slices.ContainsFunc(stmts, makesJob) && !s.e.o.Dry {
+		for _, w := range s.s.Unheeded() {
+			r.warn(w)
 		}
 	}
 	r.wg.Wait()

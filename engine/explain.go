@@ -29,7 +29,14 @@ func (e *Engine) Explain(name, text string, asJSON bool) ([]string, error) {
 // lines of file:line:column and text, what the target treats differently.
 func (e *Engine) Check(name, text, target string) (jobs int, findings []string, err error) {
 	src := &source{name: name, text: text}
+	var last *sql.Session
+	defer func() {
+		if err == nil && last != nil {
+			findings = append(findings, last.Unheeded()...)
+		}
+	}()
 	err = e.plan(src, func(s *sql.Session, r *sql.Result) error {
+		last = s
 		if err := e.startable(s, jobs, r); err != nil {
 			return err
 		}

@@ -67,6 +67,13 @@ func optionAt(s *sql.Session, table, key string, err error) error {
 
 // expectedShapes refuses tables of what is expected that say neither who nor how many.
 func (e *Engine) expectedShapes(s *sql.Session, p *plan.Plan) error {
+	for _, n := range p.Nodes {
+		if o, ok := n.Op.(*plan.Sink); ok && o.Table != nil && o.Table.Results == nil {
+			if key := "tidemark.completeness." + o.Table.Name + ".expected"; s.Config().All()[key] != "" {
+				return fmt.Errorf("'%s' is about results, and table %s holds none; add revision BIGINT METADATA to its definition, or RESET the key", key, o.Table.Name)
+			}
+		}
+	}
 	for _, t := range p.Results() {
 		key := "tidemark.completeness." + t.Name + ".expected"
 		from := s.Config().All()[key]

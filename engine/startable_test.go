@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,8 @@ func TestCheck_Start(t *testing.T) {
 			"CREATE TABLE p (k STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen', 'number-of-rows' = '1');\n" +
 			"INSERT INTO o SELECT k, window_start, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE p, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY k, window_start, window_end",
 			"'tidemark.completeness.o.expected' = 'n': it does not end"},
+		"what is expected of no results": {"SET 'tidemark.completeness.o.expected' = 'g';\n" + gen + "CREATE TABLE o (k STRING, v BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO o SELECT * FROM g",
+			"'tidemark.completeness.o.expected' is about results, and table o holds none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := engine.New(engine.Options{Dir: t.TempDir()})
@@ -50,5 +53,22 @@ func TestCheck_Start(t *testing.T) {
 				t.Errorf("run: %v, check: %v", run, err)
 			}
 		})
+	}
+}
+
+// TestCheck_Unheeded: keys about tables that do not exist are named in the end, by a check and by a run.
+func TestCheck_Unheeded(t *testing.T) {
+	script := "SET 'tidemark.emit.bord.early-fire' = '1 s';\nSET 'tidemark.table.board.sink.parallelism' = '1';\nSET 'tidemark.table.BOARD.path' = 'x';\n" +
+		"CREATE TABLE g (k STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');\nCREATE TABLE board (k STRING) WITH ('connector' = 'blackhole');\nINSERT INTO board SELECT * FROM g"
+	want := []string{"'tidemark.emit.bord.early-fire' is set, and there is no table bord; did you mean board?",
+		"'tidemark.table.BOARD.path' is set, and there is no table BOARD; write the name as it is, without backquotes: board"}
+	e := engine.New(engine.Options{Dir: t.TempDir()})
+	_, found, err := e.Check("s.sql", script, "")
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("check: %q, %v", found, err)
+	}
+	var warned []string
+	if err = e.Script(context.Background(), "s.sql", script, engine.Handler{Warn: func(w string) { warned = append(warned, w) }}); err != nil || !slices.Equal(warned, want) {
+		t.Errorf("run: %q, %v", warned, err)
 	}
 }

@@ -28,9 +28,10 @@ var emitKeys = []option.Spec{
 	{Name: "unmatched-sink"},
 }
 
-// emitHint reads the hints EMIT of a select block; nil without one.
+// emitHint reads the hints EMIT of a select block; nil without one. Several are like one with all their options.
 func (b *Binder) emitHint(q *ast.Select) (*logical.Emit, error) {
-	var out *logical.Emit
+	e := &logical.Emit{}
+	var given []*ast.Option
 	for _, h := range q.Hints {
 		if !strings.EqualFold(h.Name.Name, "EMIT") {
 			continue
@@ -38,38 +39,38 @@ func (b *Binder) emitHint(q *ast.Select) (*logical.Emit, error) {
 		if len(h.Options) == 0 || len(h.Args) > 0 {
 			return nil, errAt(h.Span, "the hint EMIT needs options").WithHint("write EMIT('allowed-lateness' = '10 min')")
 		}
-		e := &logical.Emit{}
 		hint := &logical.EmitHint{Pos: pos(h.Span)}
-		for i, o := range h.Options {
-			if slices.ContainsFunc(h.Options[:i], func(p *ast.Option) bool { return p.Key.Value == o.Key.Value }) {
+		for _, o := range h.Options {
+			if slices.ContainsFunc(given, func(p *ast.Option) bool { return p.Key.Value == o.Key.Value }) {
 				return nil, errAt(o.Key.Span, "option '%s' is given twice", o.Key.Value)
 			}
+			given = append(given, o)
 			if err := b.emitOption(e, "", o.Key.Value, o.Value.Value, o.Key.Span, o.Value.Span); err != nil {
 				return nil, err
 			}
 			hint.Options = append(hint.Options, logical.EmitOption{Key: o.Key.Value, Value: o.Value.Value, Pos: pos(o.Span)})
 		}
-		if err := contradiction(e, h); err != nil {
+		e.Hints = append(e.Hints, hint)
+	}
+	if given == nil {
+		return nil, nil
+	}
+	for _, o := range given {
+		if err := contradiction(e, "", o.Key.Value, o.Span); err != nil {
 			return nil, err
 		}
-		e.Hints = []*logical.EmitHint{hint}
-		out = out.Over(e)
 	}
-	return out, nil
+	return e, nil
 }
 
-// contradiction refuses a hint that asks for one result of a window and for more than one.
-func contradiction(e *logical.Emit, h *ast.Hint) error {
-	if e.FinalOnly == nil || !*e.FinalOnly {
+// contradiction refuses an option where e asks for one result of a window, and it for more than one. prefix is what
+// stands before the key where it is written.
+func contradiction(e *logical.Emit, prefix, key string, at sqlerr.Span) error {
+	if e.FinalOnly == nil || !*e.FinalOnly || !strings.HasPrefix(key, "early-fire") && !strings.HasPrefix(key, "late-fire") {
 		return nil
 	}
-	for _, o := range h.Options {
-		if strings.HasPrefix(o.Key.Value, "early-fire") || strings.HasPrefix(o.Key.Value, "late-fire") {
-			return errAt(o.Span, "'%s' has no effect beside 'final-only', which shows a window once", o.Key.Value).
-				WithHint("leave out one of them")
-		}
-	}
-	return nil
+	return errAt(at, "'%s%s' has no effect beside '%sfinal-only', which shows a window once", prefix, key, prefix).
+		WithHint("leave out one of them")
 }
 
 // sinkEmit reads SET 'tidemark.emit.SINK.*' for an INSERT into the table called name; nil where nothing
@@ -85,9 +86,14 @@ func (b *Binder) sinkEmit(name string, at sqlerr.Span) (*logical.Emit, error) {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
-	e := &logical.Emit{}
+	e := &logical.Emit{Hints: []*logical.EmitHint{{Set: prefix + keys[0], Pos: pos(at)}}}
 	for _, k := range keys {
 		if err := b.emitOption(e, prefix, k, set[k], at, at); err != nil {
+			return nil, err
+		}
+	}
+	for _, k := range keys {
+		if err := contradiction(e, prefix, k, at); err != nil {
 			return nil, err
 		}
 	}

@@ -47,6 +47,10 @@ func (o *tableOptions) checkFilled() error {
 	}
 	key := catalog.OptionLate
 	if results {
+		if _, late := o.given[key]; late {
+			return errAt(o.span(key), "'%s' is about late rows, and table %s holds revisions of results", key, o.table.Name()).
+				WithHint("leave it out, and take a table of its own for late rows")
+		}
 		key = catalog.OptionResults
 	}
 	for _, m := range strings.FieldsFunc(o.given[key], func(r rune) bool { return r == ',' || r == ';' || r == ' ' }) {

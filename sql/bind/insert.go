@@ -50,7 +50,10 @@ func (b *Binder) Insert(st *ast.Insert) (*logical.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	rel.node, _ = b.withEmit(rel.node, emit)
+	var found int
+	if rel.node, found = b.withEmit(rel.node, emit); emit != nil && found == 0 {
+		return nil, emit.Hints[0].Unheeded()
+	}
 	if err := b.sinkInput(sink, rel, columns, static, st); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/logical"
-	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 	"github.com/tidemark-stream/tidemark/types"
 )
 
@@ -71,18 +70,11 @@ func (b *Binder) selectBlock(q *ast.Select, with *ctes, order []*ast.OrderItem) 
 	if err == nil && emit != nil {
 		var found int
 		if rel.node, found = b.withEmit(rel.node, emit); found == 0 {
-			at := emit.Hints[0].Pos
-			return nil, nil, errAt(sqlerr.Span{Start: at.Start, End: at.End}, "%s", noEmit).WithHint("%s", noEmitHint)
+			return nil, nil, emit.Hints[0].Unheeded()
 		}
 	}
 	return rel, keys, err
 }
-
-// A hint EMIT that has nothing to hold for. The planner says the same of aggregations without windows.
-const (
-	noEmit     = "the hint EMIT is about window aggregations, and the query that it stands in has none"
-	noEmitHint = "group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or take the hint out"
-)
 
 // checkSelect refuses the clauses that cannot run yet.
 func (b *Binder) checkSelect(q *ast.Select) error {

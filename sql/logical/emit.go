@@ -19,10 +19,24 @@ type Emit struct {
 	Hints []*EmitHint
 }
 
-// EmitHint is one hint EMIT as it was written.
+// EmitHint is one hint EMIT as it was written, or where Set is not "" the keys that SET has for a sink: Set is the first
+// of them, and Pos that of the sink.
 type EmitHint struct {
 	Options []EmitOption
+	Set     string
 	Pos     expr.Pos
+}
+
+// Unheeded says that no window aggregation goes by h, and what to do.
+func (h *EmitHint) Unheeded() *sqlerr.Error {
+	at := sqlerr.Span{Start: h.Pos.Start, End: h.Pos.End}
+	const group = "group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or "
+	if h.Set != "" {
+		return sqlerr.New(at, "'%s' is about window aggregations, and the query that is written here has none", h.Set).
+			WithHint("%s", group+"RESET the key before")
+	}
+	return sqlerr.New(at, "the hint EMIT is about window aggregations, and the query that it stands in has none").
+		WithHint("%s", group+"take the hint out")
 }
 
 // EmitOption is one option of a hint.

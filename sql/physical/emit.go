@@ -1,6 +1,9 @@
 package physical
 
 import (
+	"strings"
+
+	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/logical"
@@ -65,6 +68,10 @@ func (b *builder) emitsOf(op *plan.WindowAgg, in *node, said *logical.Emit) int6
 	op.AllowedLatenessMs = max(value(e.LatenessMs, 0), in.lateness)
 	if op.AllowedLatenessMs == 0 {
 		op.FinalOnly = false // the result on time is final
+		if said != nil && (said.LateMs != nil || said.LateRows != nil) {
+			b.fail(lateFire(said), "'late-fire' has no effect, as no late row is let in").
+				WithHint("add 'allowed-lateness' = '10 min', or leave it out")
+		}
 		return 0
 	}
 	if !op.FinalOnly {
@@ -81,6 +88,23 @@ func value[T any](p *T, other T) T {
 		return other
 	}
 	return *p
+}
+
+// lateFire is where e says when late results are shown.
+func lateFire(e *logical.Emit) expr.Pos {
+	for _, h := range e.Hints {
+		for _, o := range h.Options {
+			if strings.HasPrefix(o.Key, "late-fire") {
+				return o.Pos
+			}
+		}
+	}
+	for _, h := range e.Hints {
+		if h.Set != "" {
+			return h.Pos
+		}
+	}
+	return expr.Pos{}
 }
 
 // corrects reports whether op may show a window more than once.
@@ -104,8 +128,9 @@ func (b *builder) heedEmits(n logical.Node) {
 	if a, ok := n.(*logical.Aggregate); ok && a.Emit != nil {
 		for _, h := range a.Emit.Hints {
 			if !b.heeded[h] {
-				b.fail(h.Pos, "the hint EMIT is about window aggregations, and the query that it stands in has none").
-					WithHint("group by window_start and window_end of TUMBLE, HOP, CUMULATE or SESSION, or take the hint out")
+				if b.err == nil {
+					b.err = h.Unheeded()
+				}
 			}
 		}
 	}

@@ -345,6 +345,9 @@ func TestCheckpoint_Ordered(t *testing.T) {
 				break
 			}
 		}
+		// The first row of each split has no watermark before it, so these are in any order where the job was stopped
+		// between them.
+		slices.Sort(got[:min(3, len(got))])
 		if round == 0 {
 			want = got
 			continue

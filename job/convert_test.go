@@ -57,14 +57,26 @@ func TestRestore_TTLSwitched(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ended := make(chan struct{})
 		timer := time.AfterFunc(time.Duration(20+10*run)*time.Millisecond, func() {
-			if run%4 == 3 {
-				j.Kill(errKilled)
-			} else {
+			if run%4 != 3 {
 				j.Stop()
+				return
+			}
+			for { // a stop leaves files, and so does a start that was killed before its first checkpoint
+				if s, _ := j.Checkpoints(); s.Completed >= 3 {
+					j.Kill(errKilled)
+					return
+				}
+				select {
+				case <-ended:
+					return
+				case <-time.After(time.Millisecond):
+				}
 			}
 		})
 		rep, err := j.Wait()
+		close(ended)
 		timer.Stop()
 		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)

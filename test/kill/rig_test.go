@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +65,7 @@ func newRig(t testing.TB, name, sql string, defines map[string]string) *rig {
 }
 
 // start starts the job. at is where it is to be killed, "" for nowhere.
-func (r *rig) start(t testing.TB, ctx context.Context, at string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+func (r *rig) start(t testing.TB, ctx context.Context, at string, args ...string) (*exec.Cmd, *output) {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, binary, append([]string{"run", r.script}, args...)...)
 	for _, k := range slices.Sorted(maps.Keys(r.defines)) {
@@ -73,12 +74,30 @@ func (r *rig) start(t testing.TB, ctx context.Context, at string, args ...string
 	cmd.Args = append(cmd.Args, r.args...)
 	cmd.Env = append(os.Environ(), "TIDEMARK_KILL_AT="+at)
 	cmd.WaitDelay = 10 * time.Second
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	log := &output{}
+	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, &log
+	return cmd, log
+}
+
+// output is what a process has said so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 var killedAt = regexp.MustCompile(`(?m)^killed at (\S+)$`)
@@ -155,7 +174,8 @@ func (r *rig) finish(t testing.TB, n int, progress func() int) {
 	cmd, log := r.start(t, ctx, "", "--drain")
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	for have := 0; have < n; {
+	// Where rows come more than once all may be there before the process knows of signals: it first says what it goes on from.
+	for have := 0; have < n || log.String() == ""; {
 		select {
 		case err := <-ended:
 			t.Fatalf("%s: ended by itself at %d of %d rows: %v\n%s", r.name, have, n, err, peers.Tail(log.String()))

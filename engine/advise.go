@@ -15,7 +15,6 @@ import (
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
 	"github.com/tidemark-stream/tidemark/sql"
-	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -152,6 +151,9 @@ type timed struct {
 	node *plan.Node // of the source
 	wins map[string]*windowed
 	s    *sql.Session
+	// refused is told of records and rows that cannot be used, r being the row as the table has it, nil of records that
+	// could not be decoded. nil: they are passed over.
+	refused func(r *timedRows, x *job.TraceRefusal) error
 }
 
 // timedTables finds the tables with a watermark that the jobs of a script read, each once: the one called table, or
@@ -189,7 +191,7 @@ func (e *Engine) timedTables(name, text, table string) ([]*timed, error) {
 }
 
 // timedRows is a batch of rows of one split, in the order in which they lie there: as they are read, their times, and
-// the watermark that each by itself asks for.
+// the watermark that each by itself asks for; nil where the table has no event time or its watermark is none of rows.
 type timedRows struct {
 	b            *vec.Batch
 	times, marks *vec.Vec
@@ -212,18 +214,18 @@ func (r *timedRows) split() string {
 	return r.b.Origin.Split
 }
 
-// read runs a job of the source alone and gives its rows to f, which ends it with an error.
+// read runs a job of the source alone and gives its rows to f, which ends it with an error. Nothing is written.
 func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error) error {
 	src := t.node.Op.(*plan.Source)
 	only := *src
 	only.Filter, only.Limit = nil, -1
 	from := *t.node
-	from.ID, from.Op, from.NeedPos, from.NeedStamps = 0, &only, true, false
+	from.ID, from.Op, from.NeedPos, from.NeedStamps, from.Parallelism = 0, &only, true, src.RowTime >= 0, 1
 	p := &plan.Plan{Config: t.plan.Config, Name: t.plan.Name, File: t.plan.File, Text: t.plan.Text, Nodes: []*plan.Node{&from,
-		{ID: 1, Inputs: []plan.Edge{{From: 0}}, Schema: from.Schema, Mode: types.InsertOnly, RowTime: -1, Label: "Sample", Op: &plan.Sink{Collect: true}}}}
+		{ID: 1, Inputs: []plan.Edge{{From: 0}}, Schema: from.Schema, Mode: from.Mode, RowTime: -1, Label: "Sample", Op: &plan.Sink{Collect: true}}}}
 	o := e.jobOptions(t.s, t.s.Config(), Handler{})
 	o.Parallelism = 1
-	mark, err := expr.CompileAll([]expr.Expr{src.Watermark}, o.Env)
+	marks, err := watermarks(src, o.Env)
 	if err != nil {
 		return err
 	}
@@ -235,16 +237,40 @@ func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error)
 	defer cancel(nil)
 	ec := &expr.EvalCtx{Env: o.Env}
 	var ended error
+	end := func(err error) {
+		if ended = err; err != nil {
+			cancel(err)
+		}
+	}
+	o.Trace = &job.Trace{}
+	if t.refused != nil {
+		project, err := t.projected(o.Env)
+		if err != nil {
+			return err
+		}
+		o.Trace.Refused = func(x *job.TraceRefusal) {
+			var r *timedRows
+			if x.Batch != nil {
+				r = project(x.Batch)
+			}
+			if ended == nil {
+				end(t.refused(r, x))
+			}
+		}
+	}
 	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
 		if ended != nil {
 			return nil
 		}
-		ec.Batch, ec.Errs = b, ec.Errs[:0]
-		r := &timedRows{b: b, times: b.Cols[src.RowTime], marks: mark.EvalAll(ec, b)[0]}
-		r.texts = sync.OnceValue(func() []*vec.Vec { return text.EvalAll(ec, b) })
-		if ended = f(r); ended != nil {
-			cancel(ended)
+		r := &timedRows{b: b}
+		if src.RowTime >= 0 {
+			r.times, r.marks = b.Cols[src.RowTime], marks(b)
 		}
+		r.texts = sync.OnceValue(func() []*vec.Vec {
+			ec.Batch, ec.Errs = b, ec.Errs[:0]
+			return text.EvalAll(ec, b)
+		})
+		end(f(r))
 		return nil
 	}
 	j, err := job.Start(ctx, p, o)
@@ -255,6 +281,22 @@ func (e *Engine) read(ctx context.Context, t *timed, f func(r *timedRows) error)
 		err = ended
 	}
 	return err
+}
+
+// watermarks computes the watermark that each row by itself asks for.
+func watermarks(src *plan.Source, env *expr.Env) (func(b *vec.Batch) *vec.Vec, error) {
+	if src.Watermark == nil {
+		return func(*vec.Batch) *vec.Vec { return nil }, nil
+	}
+	mark, err := expr.CompileAll([]expr.Expr{src.Watermark}, env)
+	if err != nil {
+		return nil, err
+	}
+	ec := &expr.EvalCtx{Env: env}
+	return func(b *vec.Batch) *vec.Vec {
+		ec.Batch, ec.Errs = b, ec.Errs[:0]
+		return mark.EvalAll(ec, b)[0]
+	}, nil
 }
 
 // places are 0 to n-1.

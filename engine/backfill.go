@@ -93,6 +93,9 @@ func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOpti
 	if !catalog.GenerationName.MatchString(b.Generation) {
 		return nil, fmt.Errorf("--generation cannot be %q: letters, digits, '.', '_' and '-', at most 64", b.Generation)
 	}
+	if err := b.localTimes(); err != nil {
+		return nil, err
+	}
 	// The script says by itself which generation its job writes.
 	written := map[string]string{}
 	if own, err := e.ResultTables(name, text); err == nil { // what is wrong with it is told below

@@ -24,6 +24,9 @@ var errEndless = errors.New("a source does not end")
 // from what its sources hold now, touching no target, and adds them up. The result is by table; where sources
 // cannot be read twice it says why. Cells of these windows are kept in memory. The engine must be this call's own.
 func (e *Engine) Recount(ctx context.Context, name, text string, b BackfillOptions, h Handler) (map[string]*results.Counted, error) {
+	if err := b.localTimes(); err != nil {
+		return nil, err
+	}
 	e.o.Override = maps.Clone(e.o.Override)
 	if e.o.Override == nil {
 		e.o.Override = map[string]string{}

@@ -436,9 +436,12 @@ func TestWhy(t *testing.T) {
 	}
 	// The watermark is 30.0 when it comes, its window may be corrected until 14.999.
 	a := found[0]
-	if a.Time != 5000 || a.Watermark != 30_000 || a.DriverTime != 31_000 || a.DriverAgo != 1 || a.Row["amount"] != "32" || len(a.Windows) != 1 ||
-		a.Windows[0].LateBy != 30_000-14_999 || a.Windows[0].Keep != 1000+30_000-14_999+1 || a.Windows[0].Start != 0 || a.Windows[0].End != 10_000 {
-		t.Errorf("%+v", a)
+	if a.Time != 5000 || a.Watermark != 30_000 || a.DriverTime != 31_000 || a.DriverAgo != 1 || a.Row["amount"] != "32" || len(a.Jobs) != 1 || a.Jobs[0].Outcome != engine.OutcomeLate {
+		t.Fatalf("%+v", a)
+	}
+	steps := a.Jobs[0].Steps
+	if w := steps[len(steps)-1].Windows; len(w) != 1 || w[0].LateBy != 30_000-14_999 || w[0].Keep != 1000+30_000-14_999+1 || w[0].Start != 0 || w[0].End != 10_000 {
+		t.Errorf("%+v", steps)
 	}
 	at, err := e.WhyRecord(ctx, "board.sql", keptScript, engine.RecordQuestion{Split: a.Split, Position: a.Position, Limit: 1})
 	if err != nil || len(at) != 1 || at[0].Row["s"] != "5" {

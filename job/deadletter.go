@@ -63,6 +63,13 @@ func newDeadLetters(j *Job) *deadLetters {
 // a sink's target refuses: those came in as rows, and count as dropped in the books of the sink.
 func (d *deadLetters) record(t *connector.Table, books *op.Counters) func(format.BadRecord) error {
 	return func(b format.BadRecord) error {
+		if x := d.j.o.Trace; x != nil {
+			if books != nil {
+				books.RowsIn.Add(1)
+				books.Drop(op.DropDeadLetter, 1)
+			}
+			return x.record(t, b)
+		}
 		l := &deadLetter{Table: t.Name, Reason: b.Err.Error()}
 		l.at(b.Origin, b.Pos)
 		if books != nil {
@@ -143,6 +150,13 @@ func (d *deadLetters) row(n *plan.Node, books *op.Counters, source *sourceRun) f
 	return func(b *vec.Batch, row int, pos expr.Pos, why error) error {
 		reason, skip := op.Refused(why)
 		books.Drop(reason, 1)
+		if x := d.j.o.Trace; x != nil {
+			var bytes []byte
+			if source != nil {
+				bytes = source.current.record(row)
+			}
+			return x.row(t, n, b, row, bytes, why)
+		}
 		if skip && !hasDeadLetter(t) {
 			return nil
 		}

@@ -246,6 +246,9 @@ func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context 
 			return late.Emit(b)
 		}
 	}
+	if w, ok := n.Op.(*plan.WindowAgg); ok && j.o.Trace != nil {
+		c.Late = j.o.Trace.late(w, j.p.EdgeSchema(n, 0).Len(), c.Late)
+	}
 	if k := j.checkpoints; k != nil {
 		lo, hi := state.Groups(s.index, j.o.MaxParallelism, s.task.par)
 		c.Spill = state.NewSpill(j.budget, k.store, state.SpillOptions{Operator: k.ids[n.ID], Lo: lo, Hi: hi,

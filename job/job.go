@@ -61,6 +61,8 @@ type Options struct {
 	ReadRate int64
 	// Until, if not nil, has the job read up to a checkpoint and then stand still: see there.
 	Until *Until
+	// Trace, if not nil, follows records: see there.
+	Trace *Trace
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64

@@ -241,6 +241,9 @@ func (r *opRun) give(input int, b *vec.Batch) error {
 	if r.digest != nil {
 		r.digest.add(b)
 	}
+	if t := r.s.j.o.Trace; t != nil {
+		return t.split(r, input, b)
+	}
 	return r.op.Process(input, b)
 }
 

@@ -141,7 +141,7 @@ the present one until 'tidemark promote'. What was read, by which program and sc
 				return errors.New("name the generation to write with --generation")
 			}
 			if since != "" {
-				ms, err := engine.ParseTime(since)
+				ms, err := engine.ParseInstant(since, nil)
 				if err != nil {
 					return fmt.Errorf("--since: %w", err)
 				}
@@ -259,7 +259,7 @@ keys, counts and sums with these; where they cannot be read again (they do not e
 			}
 			b := engine.BackfillOptions{From: r.from, To: r.to}
 			if since != "" {
-				ms, err := engine.ParseTime(since)
+				ms, err := engine.ParseInstant(since, nil)
 				if err != nil {
 					return fmt.Errorf("--since: %w", err)
 				}

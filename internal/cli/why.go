@@ -33,9 +33,11 @@ func whyCommand() *cobra.Command {
 revision to revision, why it was emitted, and which input records did it.
 
 Without, find records of a source by their place (--record departures-0@1234: the split, as dead letters and
-causes write it, and the position) or by values of their columns, and show what happened to each: its windows,
-the watermark when it came, which record had driven it and which split held it, by how much it was late, and
-which delay would have kept it. For that the source is read from its beginning, as a backfill reads it.`,
+causes write it, and the position) or by values of their columns, and show what happened to each: rejected and
+why, without event time, filtered, a stale version, a duplicate, a conflict, expired, in time for its windows or
+too late: with the watermark when it came, which record had driven it and which split held it, by how much it was
+late, and which delay would have kept it. For that the sources of the jobs that read it are read from their
+beginning to what they hold now, and nothing is written; the answer is what such a run does with the record.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			text, err := readScript(args[0])
@@ -85,7 +87,7 @@ which delay would have kept it. For that the source is read from its beginning, 
 				return printJSON(found)
 			}
 			if len(found) == 0 {
-				return errors.New("there is no such record in the source")
+				return errors.New("there is no such record in what the source holds now")
 			}
 			for i := range found {
 				fate(os.Stdout, &found[i])
@@ -117,36 +119,129 @@ func fate(w io.Writer, a *engine.RecordAnswer) {
 	for _, c := range slices.Sorted(maps.Keys(a.Row)) {
 		fmt.Fprintf(w, "  %-18s %s\n", c, a.Row[c])
 	}
-	if a.NoTime {
-		fmt.Fprint(w, "It has no event time, so it was dropped (\"null time\").\n\n")
-		return
+	if a.Row == nil {
+		fmt.Fprintf(w, "  %s\n", a.Record)
 	}
-	fmt.Fprintf(w, "Event time %s.\n", engine.FormatTime(a.Time))
-	if a.Watermark == vec.MinTime {
-		fmt.Fprintln(w, "No watermark had been reached when it came: it was the first of its split.")
-	} else {
-		fmt.Fprintf(w, "When it came, the watermark of its split was %s, driven by the record at %d (%s), %s before it.\n",
-			engine.FormatTime(a.Watermark), a.DriverPosition, engine.FormatTime(a.DriverTime), show.Plural(a.DriverAgo, "record", "records"))
+	if a.Timed && a.Row != nil && !a.NoTime {
+		fmt.Fprintf(w, "Event time %s.\n", engine.FormatInstant(a.Time, a.Zone))
 	}
-	if len(a.Others) > 0 {
-		fmt.Fprintf(w, "The watermark of the table was %s, held by %s of %d splits.\n", engine.FormatTime(a.Combined), a.Holds, len(a.Others)+1)
+	if a.Judged {
+		watermarks(w, a)
 	}
-	if len(a.Windows) == 0 {
-		fmt.Fprintln(w, "No window aggregation reads this table's time, so it was never late.")
-	}
-	for _, x := range a.Windows {
-		fmt.Fprintf(w, "Window %s to %s of %s", engine.FormatTime(x.Start), engine.FormatTime(x.End), x.Aggregation)
-		if x.LatenessMs > 0 {
-			fmt.Fprintf(w, " (corrected for %s)", engine.Interval(x.LatenessMs))
+	for i := range a.Jobs {
+		f := &a.Jobs[i]
+		fmt.Fprintf(w, "Job %s", f.Job)
+		if len(f.Writes) > 0 {
+			fmt.Fprintf(w, " (writes %s)", strings.Join(f.Writes, ", "))
 		}
-		if x.LateBy < 0 {
-			fmt.Fprintln(w, ": in time.")
-			continue
+		fmt.Fprintf(w, ": %s.\n", verdict(f))
+		said := ""
+		for k := range f.Steps {
+			if text := stepText(a, &f.Steps[k], k == len(f.Steps)-1); text != "" && text != said {
+				fmt.Fprint(w, text)
+				said = text
+			}
 		}
-		fmt.Fprintf(w, ": too late by %s. A watermark delay of %s, or an allowed lateness of %s, would have kept it.\n",
-			engine.Interval(x.LateBy+1), engine.Interval(x.Keep), engine.Interval(x.LatenessMs+x.LateBy+1))
 	}
 	fmt.Fprintln(w)
+}
+
+// watermarks says how far the table had got when a record came.
+func watermarks(w io.Writer, a *engine.RecordAnswer) {
+	switch {
+	case a.Watermark == vec.MinTime:
+		fmt.Fprintln(w, "No watermark had been reached when it came.")
+	case a.DriverAgo > 0:
+		fmt.Fprintf(w, "When it came, the watermark of its split was %s, driven by the record at %d (%s), %s before it.\n",
+			engine.FormatInstant(a.Watermark, a.Zone), a.DriverPosition, engine.FormatInstant(a.DriverTime, a.Zone), show.Plural(a.DriverAgo, "record", "records"))
+	default:
+		fmt.Fprintf(w, "When it came, the watermark of its split was %s.\n", engine.FormatInstant(a.Watermark, a.Zone))
+	}
+	if len(a.Others) > 0 {
+		fmt.Fprintf(w, "The watermark of the table was %s, held by %s of %d splits.\n", engine.FormatInstant(a.Combined, a.Zone), a.Holds, len(a.Others)+1)
+	}
+}
+
+// verdict is what a job did with a record, in a few words.
+func verdict(f *engine.RecordFate) string {
+	why := ""
+	if f.Reason != "" {
+		why = ": " + f.Reason
+	}
+	switch f.Outcome {
+	case engine.OutcomePassed, engine.OutcomeUsed, engine.OutcomeHeld:
+		return "it was used" + why
+	case engine.OutcomeInTime:
+		return "in time for all of its windows"
+	case engine.OutcomeLate:
+		return "too late, dropped"
+	case engine.OutcomePartlyLate:
+		return "too late for some of its windows"
+	case engine.OutcomeFiltered:
+		return "filtered, a condition (WHERE, HAVING, ON) is not true of it"
+	case engine.OutcomeStale:
+		return "stale, a newer version of its entity had come before it, so it was dropped"
+	case engine.OutcomeDuplicate:
+		return "a duplicate, the same version of its entity had come before it, so it was dropped"
+	case engine.OutcomeConflict:
+		return "a conflict, the same version of its entity had come before with other content, so it was refused"
+	case engine.OutcomeExpired:
+		return "expired, it is further behind the watermark than entities are remembered, so it was dropped"
+	case engine.OutcomeUnchanged:
+		return "it changed no result"
+	case engine.OutcomeNoTime:
+		return "it has no event time, so it was dropped"
+	case engine.OutcomeSkipped:
+		return "it could not be decoded and was passed over" + why
+	case engine.OutcomeRejected:
+		return "rejected as a dead letter" + why
+	case engine.OutcomeUnknown:
+		return "what became of it is not known" + why
+	}
+	return "it was " + string(f.Outcome) + why
+}
+
+// stepText tells of an operator, where it did more than pass the record on.
+func stepText(a *engine.RecordAnswer, s *engine.RecordStep, last bool) string {
+	what := "  at " + s.Operator
+	if s.RowKind != "+I" {
+		what += ", its row " + s.RowKind + " (" + map[string]string{"-U": "takes back the version before", "+U": "the new version", "-D": "takes back a row"}[s.RowKind] + ")"
+	}
+	note := ""
+	if s.Note != "" {
+		note = "; " + s.Note
+	}
+	if len(s.Windows) == 0 {
+		if s.Outcome == engine.OutcomePassed && note == "" && !last {
+			return ""
+		}
+		if s.Reason != "" {
+			note = ": " + s.Reason + note
+		}
+		return fmt.Sprintf("%s: %s%s\n", what, s.Outcome, note)
+	}
+	out := ""
+	for _, x := range s.Windows {
+		out += fmt.Sprintf("%s: window %s to %s", what, engine.FormatTime(x.Start), engine.FormatTime(x.End))
+		if x.LatenessMs > 0 {
+			out += fmt.Sprintf(" (corrected for %s)", engine.Interval(x.LatenessMs))
+		}
+		if x.LateBy < 0 {
+			out += ": in time" + note + "\n"
+			continue
+		}
+		out += fmt.Sprintf(": too late by %s", engine.Interval(x.LateBy+1))
+		if x.Watermark != a.Watermark || !a.Judged {
+			out += fmt.Sprintf(", as the watermark was %s", engine.FormatInstant(x.Watermark, a.Zone))
+		}
+		if x.Keep > 0 {
+			out += fmt.Sprintf("; a watermark delay of %s, or an allowed lateness of %s, would have kept it", engine.Interval(x.Keep), engine.Interval(x.LatenessMs+x.LateBy+1))
+		} else {
+			out += fmt.Sprintf("; an allowed lateness of %s would have kept it", engine.Interval(x.LatenessMs+x.LateBy+1))
+		}
+		out += note + "\n"
+	}
+	return out
 }
 
 // history prints the revisions of cells, each with what changed.

@@ -24,8 +24,9 @@ type CellChange struct {
 	// Old and New are the columns that differ; nil where there is no such cell.
 	Old map[string]string `json:"old"`
 	New map[string]string `json:"new"`
-	// Reason is appears, disappears or changes.
+	// Reason is appears, disappears or changes; Why says more, as far as what was kept of the generation tells.
 	Reason string `json:"reason"`
+	Why    string `json:"why,omitempty"`
 }
 
 // BacktestReport is how a script over history compares with what readers see.
@@ -41,6 +42,9 @@ type BacktestReport struct {
 // start in [from, to) with generation against of the tables that it would write ("": what readers see). At most limit changes a
 // table are listed. The engine must be this call's own.
 func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOptions, against string, limit int, h Handler) ([]BacktestReport, error) {
+	if err := b.localTimes(); err != nil {
+		return nil, err
+	}
 	from, to := vec.MinTime, vec.MaxTime
 	for _, x := range []struct {
 		text string
@@ -76,7 +80,7 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 	e.o.Only = func(p *plan.Plan) bool { return writesResults(p, b.Table) }
 	folds := map[string]*fold{}
 	for _, t := range tables {
-		folds[t.Name] = &fold{t: t, cells: map[string]cell{}}
+		folds[t.Name] = newFold(t)
 	}
 	h.Sunk = func(_ *Run, n *plan.Node, rows *vec.Batch) error {
 		if f := folds[n.Op.(*plan.Sink).Table.Name]; f != nil {
@@ -95,7 +99,14 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", t.Name, err)
 		}
+		k, err := knownOf(ctx, stores[i], against)
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
 		r := folds[t.Name].compare(seen, limit)
+		for i := range r.Changes {
+			k.explain(&r.Changes[i])
+		}
 		r.Took = time.Since(began)
 		out = append(out, *r)
 	}
@@ -105,6 +116,7 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 // fold keeps the newest revision of each cell, as text. Sinks of several subtasks add to it.
 type fold struct {
 	t     *connector.Table
+	same  sameness
 	mu    sync.Mutex
 	progs *expr.Programs
 	ectx  *expr.EvalCtx
@@ -116,6 +128,11 @@ type cell struct {
 	first    int64 // revision that came
 	deleted  bool
 	values   []string // of t.Columns
+	same     []string // likewise: what they are compared by
+}
+
+func newFold(t *connector.Table) *fold {
+	return &fold{t: t, same: samenessOf(t), cells: map[string]cell{}}
 }
 
 // add takes revisions of schema s, which has the columns of the table.
@@ -137,14 +154,15 @@ func (f *fold) add(s types.Schema, b *vec.Batch) error {
 		del = s.Index(c)
 	}
 	b.Each(func(i int) {
-		x := cell{revision: b.Cols[rev].I64[i], values: make([]string, len(texts))}
+		x := cell{revision: b.Cols[rev].I64[i], values: make([]string, len(texts)), same: make([]string, len(texts))}
 		for c, v := range texts {
+			x.same[c] = f.same.computed(b.Cols[c].Value(i), s.Fields[c].Type)
 			if x.values[c] = "NULL"; !v.IsNull(i) {
 				x.values[c] = string(v.Bytes(i))
 			}
 		}
 		x.deleted = del >= 0 && x.values[del] == "TRUE"
-		id := f.id(x.values)
+		id := f.id(x.same)
 		was, ok := f.cells[id]
 		if x.first = x.revision; ok {
 			x.first = was.first
@@ -156,7 +174,7 @@ func (f *fold) add(s types.Schema, b *vec.Batch) error {
 	return nil
 }
 
-// id is a cell's key.
+// id is a cell's key; values are what they are compared by.
 func (f *fold) id(values []string) string {
 	var parts []string
 	for i, c := range f.t.Columns {
@@ -178,7 +196,7 @@ func (f *fold) compare(seen *results.Rows, limit int) *BacktestReport {
 	for _, c := range f.t.Results.Column {
 		meta[c] = true
 	}
-	change := func(reason string, key []string, old, now []string) {
+	change := func(reason string, key []string, old, now, oldSame, nowSame []string) {
 		if len(r.Changes) >= limit {
 			r.More++
 			return
@@ -189,7 +207,7 @@ func (f *fold) compare(seen *results.Rows, limit int) *BacktestReport {
 			case slices.Contains(f.t.Results.Key, col.Name):
 				c.Key[col.Name] = key[i]
 			case meta[col.Name]:
-			case old == nil || now == nil || old[i] != now[i]:
+			case old == nil || now == nil || oldSame[i] != nowSame[i]:
 				if old != nil {
 					c.Old = put(c.Old, col.Name, old[i])
 				}
@@ -202,34 +220,34 @@ func (f *fold) compare(seen *results.Rows, limit int) *BacktestReport {
 	}
 	known := map[string]bool{}
 	for _, row := range seen.Rows {
-		old := make([]string, len(f.t.Columns))
+		old, same := make([]string, len(f.t.Columns)), make([]string, len(f.t.Columns))
 		for i, c := range f.t.Columns {
 			if k, ok := at[c.Name]; ok {
-				old[i] = sqlText(row[k], c.Type)
+				old[i], same[i] = sqlText(row[k], c.Type), f.same.stored(row[k], c.Type)
 			}
 		}
-		id := f.id(old)
+		id := f.id(same)
 		known[id] = true
 		now, ok := f.cells[id]
 		if !ok || now.deleted {
-			change("disappears", old, old, nil)
+			change("disappears", old, old, nil, nil, nil)
 			continue
 		}
 		r.Cells++
-		same := true
+		equal := true
 		for i, c := range f.t.Columns {
-			same = same && (meta[c.Name] || old[i] == now.values[i])
+			equal = equal && (meta[c.Name] || same[i] == now.same[i])
 		}
-		if same {
+		if equal {
 			r.Same++
 			continue
 		}
-		change("changes", old, old, now.values)
+		change("changes", old, old, now.values, same, now.same)
 	}
 	for _, id := range slices.Sorted(maps.Keys(f.cells)) {
 		if x := f.cells[id]; !known[id] && !x.deleted {
 			r.Cells++
-			change("appears", x.values, nil, x.values)
+			change("appears", x.values, nil, x.values, nil, nil)
 		}
 	}
 	return r
@@ -263,4 +281,84 @@ func sqlText(v any, t types.Type) string {
 		return string(types.AppendDouble(nil, x))
 	}
 	return fmt.Sprint(v)
+}
+
+// known is what was kept of how the cells that readers see came about.
+type known struct {
+	l       *results.Layout
+	times   results.Times
+	pointer results.Pointer
+	against string // "": by the pointer
+	missed  map[string][]connector.MissedWindow
+	reached map[string]int64 // watermark, by generation
+}
+
+func knownOf(ctx context.Context, s results.Store, against string) (*known, error) {
+	k := &known{l: s.Layout(), times: results.TimesOf(s.Layout().R), against: against, missed: map[string][]connector.MissedWindow{}, reached: map[string]int64{}}
+	var err error
+	if k.pointer, err = s.Pointer(ctx); err != nil {
+		return nil, err
+	}
+	names := []string{against}
+	if against == "" {
+		names = k.pointer.Generations()
+	}
+	for _, g := range names {
+		if k.missed[g], err = s.Missed(ctx, g, vec.MinTime); err != nil {
+			return nil, err
+		}
+		p, err := s.Progress(ctx, g, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(p) > 0 {
+			k.reached[g] = p[0].Watermark
+		}
+	}
+	return k, nil
+}
+
+// explain says why a cell changes, where that is known.
+func (k *known) explain(c *CellChange) {
+	at := func(f types.Field) (int64, bool) {
+		text, ok := c.Key[f.Name]
+		for _, m := range []map[string]string{c.Old, c.New} {
+			if !ok {
+				text, ok = m[f.Name]
+			}
+		}
+		ms, _, parsed := types.ParseTimestamp([]byte(strings.TrimSuffix(text, "Z")))
+		return ms, ok && parsed
+	}
+	start, ok := at(k.l.Start)
+	if !ok {
+		return
+	}
+	g := k.against
+	if g == "" {
+		g = k.pointer.Of(start)
+	}
+	for _, m := range k.missed[g] {
+		switch {
+		case start < m.Start || start >= m.End && start != m.Start:
+		case m.Count() > 1:
+			c.Why = fmt.Sprintf("rows came too late for windows here when generation %s was computed", g)
+			return
+		default:
+			c.Why = fmt.Sprintf("rows came too late for this window when generation %s was computed (%d), and are in it now", g, m.Rows)
+			return
+		}
+	}
+	wm, ok := k.reached[g]
+	end, windowed := at(k.l.End)
+	if size := k.l.R.Windows; !windowed && size != nil && !size.Cumulative {
+		end, windowed = start+size.Size, true
+	}
+	switch {
+	case !ok || !windowed:
+	case !k.times.Over(end, wm):
+		c.Why = fmt.Sprintf("generation %s has not come so far: its watermark is %s", g, FormatTime(wm))
+	case !k.times.Final(end, wm):
+		c.Why = fmt.Sprintf("generation %s may still correct this window: its watermark is %s", g, FormatTime(wm))
+	}
 }

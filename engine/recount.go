@@ -51,7 +51,7 @@ func (e *Engine) Recount(ctx context.Context, name, text string, b BackfillOptio
 	r := &recount{out: map[string]*results.Counted{}, folds: map[string]*fold{}, accounts: map[string][]account{}}
 	for _, t := range tables {
 		if b.Table == "" || b.Table == t.Name {
-			r.out[t.Name], r.folds[t.Name] = &results.Counted{}, &fold{t: t, cells: map[string]cell{}}
+			r.out[t.Name], r.folds[t.Name] = &results.Counted{}, newFold(t)
 		}
 	}
 	e.o.Dry = true

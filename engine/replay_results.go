@@ -73,10 +73,10 @@ func (f *fold) history(rows *results.Rows) map[string][]cell {
 	}
 	out := map[string][]cell{}
 	for _, row := range rows.Rows {
-		c := cell{values: make([]string, len(f.t.Columns))}
+		c := cell{values: make([]string, len(f.t.Columns)), same: make([]string, len(f.t.Columns))}
 		for i, col := range f.t.Columns {
 			if k, ok := at[col.Name]; ok {
-				c.values[i] = sqlText(row[k], col.Type)
+				c.values[i], c.same[i] = sqlText(row[k], col.Type), f.same.stored(row[k], col.Type)
 			}
 		}
 		if k, ok := at[f.t.Results.Column["revision"]]; ok {
@@ -85,7 +85,7 @@ func (f *fold) history(rows *results.Rows) map[string][]cell {
 		if k, ok := at[f.t.Results.Column["is_deleted"]]; ok {
 			c.deleted, _ = row[k].(bool)
 		}
-		id := f.id(c.values)
+		id := f.id(c.same)
 		out[id] = append(out[id], c)
 	}
 	return out
@@ -104,7 +104,7 @@ func (f *fold) against(old []cell, now *cell) *CellChange {
 			return a.deleted == now.deleted
 		}
 		for i, c := range f.t.Columns {
-			if !meta[c.Name] && a.values[i] != now.values[i] {
+			if !meta[c.Name] && a.same[i] != now.same[i] {
 				return false
 			}
 		}
@@ -131,7 +131,7 @@ func (f *fold) against(old []cell, now *cell) *CellChange {
 		case meta[col.Name]:
 		case nearest == nil:
 			c.New = put(c.New, col.Name, now.values[i])
-		case nearest.values[i] != now.values[i]:
+		case nearest.same[i] != now.same[i]:
 			c.Old, c.New = put(c.Old, col.Name, nearest.values[i]), put(c.New, col.Name, now.values[i])
 		}
 	}

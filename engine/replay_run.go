@@ -139,7 +139,7 @@ func nodesOf(p *plan.Plan, r *checkpoint.Report) map[int]*plan.Node {
 func foldsOf(p *plan.Plan) map[string]*fold {
 	out := map[string]*fold{}
 	for _, t := range p.Results() {
-		out[t.Name] = &fold{t: t, cells: map[string]cell{}}
+		out[t.Name] = newFold(t)
 	}
 	return out
 }

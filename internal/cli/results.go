@@ -545,7 +545,11 @@ func backtest(w io.Writer, r *engine.BacktestReport) {
 		for _, k := range slices.Sorted(maps.Keys(c.Key)) {
 			key = append(key, k+"="+c.Key[k])
 		}
-		fmt.Fprintf(w, "  %s %s\n", strings.Join(key, " "), c.Reason)
+		why := ""
+		if c.Why != "" {
+			why = ": " + c.Why
+		}
+		fmt.Fprintf(w, "  %s %s%s\n", strings.Join(key, " "), c.Reason, why)
 		cols := slices.Sorted(maps.Keys(c.Old))
 		for k := range c.New {
 			if !slices.Contains(cols, k) {

@@ -189,6 +189,12 @@ type Position struct {
 	Set bool
 }
 
+// Sizer is implemented by readers that know how much a split holds that is not open, in the units of
+// SplitReader.Lag: from its position on, or -1. It is asked between two batches, once a split.
+type Sizer interface {
+	SizeOf(s Split) int64
+}
+
 // Reader opens splits for one subtask.
 type Reader interface {
 	// Open starts reading s. Many splits may be open at a time.

@@ -72,6 +72,8 @@ type BackfillReport struct {
 	Binary string            `json:"binary"`
 	Script string            `json:"script_sha256"`
 	Define map[string]string `json:"define,omitempty"`
+	// Config is what SET and --set made of the configuration, without what may be secret.
+	Config map[string]string `json:"config,omitempty"`
 	Inputs []BackfillInput   `json:"inputs"`
 	Rows   int64             `json:"rows"`
 	Late   int64             `json:"late"`
@@ -85,6 +87,8 @@ type BackfillInput struct {
 	Options   map[string]string `json:"options"`
 	Rows      int64             `json:"rows"`
 	Bytes     int64             `json:"bytes"`
+	// Version says which state of the table was read.
+	Version InputVersion `json:"version"`
 }
 
 // Backfill runs a script over history into a generation of its own. Sources that do not end are bounded by
@@ -436,6 +440,7 @@ func (b *backfill) report(x *target, err error) BackfillReport {
 		if !writesResults(a.p, t.Name) {
 			continue
 		}
+		r.Config = public(a.p.Config)
 		r.Late += a.r.Late
 		r.Dead += a.r.Dead
 		for _, n := range a.r.Nodes {

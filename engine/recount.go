@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
@@ -192,6 +193,7 @@ func (r *recount) count(t *connector.Table, c *results.Counted) error {
 // inputsOf are the tables that a job has read.
 func inputsOf(a account) []BackfillInput {
 	var out []BackfillInput
+	began := time.Now().UTC().Add(-a.r.Elapsed)
 	for _, n := range a.r.Nodes {
 		o, ok := n.Node.Op.(*plan.Source)
 		if !ok {
@@ -203,6 +205,7 @@ func inputsOf(a account) []BackfillInput {
 				in.Bytes = s.Bytes
 			}
 		}
+		in.Version = versionOf(o.Table, a.r.Read[n.Node.ID], began)
 		out = append(out, in)
 	}
 	return out

@@ -2,6 +2,8 @@ package job
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -109,8 +111,32 @@ type Report struct {
 	Status
 	// Stopped says that the job ended before its input did.
 	Stopped bool
+	// Read says, by node of a source, what was read of its splits.
+	Read map[int][]SplitRead
 	// Unbalanced lists the nodes whose books do not balance; always empty unless there is a bug.
 	Unbalanced []string
+}
+
+// SplitRead is what this run read of a split: from a position to the one behind the last record.
+type SplitRead struct {
+	Split    string
+	From, To int64
+}
+
+// read collects what was read of the splits, by their names. No subtask may be running.
+func (j *Job) read() map[int][]SplitRead {
+	out := map[int][]SplitRead{}
+	for id, s := range j.sources {
+		var all []SplitRead
+		for _, r := range s.runs {
+			for split, at := range r.positions() {
+				all = append(all, SplitRead{Split: split, From: r.begins[split], To: at.Offset})
+			}
+		}
+		slices.SortFunc(all, func(a, b SplitRead) int { return strings.Compare(a.Split, b.Split) })
+		out[id] = all
+	}
+	return out
 }
 
 // Status returns the books as they stand.
@@ -216,7 +242,7 @@ func (s *Status) addTask(t *task) {
 // account closes the books: what a node took in must be what the nodes before it gave out, and a
 // source's rows must all have gone on or been dropped under a reason.
 func (j *Job) account(stopped bool) *Report {
-	r := &Report{Status: j.Status(), Stopped: stopped}
+	r := &Report{Status: j.Status(), Stopped: stopped, Read: j.read()}
 	if stopped || j.err != nil || j.checkpoints != nil && j.checkpoints.mixed() {
 		return r
 	}

@@ -132,11 +132,13 @@ type sourceRun struct {
 	done      bool                          // no more splits will come
 	closedOut bool                          // the end was passed on
 	ends      map[string]connector.Position // of the splits read to their end
+	begins    map[string]int64              // offsets at which splits were opened first, where not 0
 	opened    int
 	pushed    int                 // batches, see note
 	recent    [aheadBatches]int64 // the keys of those pushed last, by their number modulo aheadBatches
 	wm        int64               // last emitted
 	lag       atomic.Int64        // what is left to read, see measureLag
+	sizes     int                 // splits asked for their size by measureLag
 	merged    *vec.Batch
 	mergeIx   []int32
 }
@@ -548,13 +550,48 @@ func (s *sourceRun) positions() map[string]connector.Position {
 	return out
 }
 
-// measureLag sums what is left to read of the open splits, in units of the source; -1 if unknown.
+// sizesAtOnce is how many splits are asked for their size between two batches: it may take a call of the system.
+const sizesAtOnce = 1000
+
+// sizeOf is what is left in a split that is not open, -1 if that is not known (yet).
+func (s *sourceRun) sizeOf(r *splitRun) int64 {
+	sizer, ok := s.reader.(connector.Sizer)
+	switch {
+	case !ok:
+		return -1
+	case r.sized:
+		return r.size
+	case s.sizes >= sizesAtOnce:
+		return -1
+	}
+	s.sizes++
+	split := r.split
+	split.Position = r.position()
+	r.size, r.sized = sizer.SizeOf(split), true
+	return r.size
+}
+
+// begin notes where a split was opened, the first time.
+func (s *sourceRun) begin(split string, at connector.Position) {
+	if _, known := s.begins[split]; known || at.Offset == 0 {
+		return
+	}
+	if s.begins == nil {
+		s.begins = map[string]int64{}
+	}
+	s.begins[split] = at.Offset
+}
+
+// measureLag sums what is left to read of the splits, in units of the source; -1 if unknown.
 func (s *sourceRun) measureLag() {
 	var n int64
+	s.sizes = 0
 	for _, r := range s.splits {
-		l := int64(-1)
+		var l int64
 		if r.rd != nil {
 			l = r.rd.Lag()
+		} else {
+			l = s.sizeOf(r)
 		}
 		if l < 0 {
 			n = -1

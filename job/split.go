@@ -58,6 +58,8 @@ type splitRun struct {
 	ended   bool
 	limit   *checkpoint.Split // where Options.Until has it; nil: it is read to its end
 	through bool              // it has been read up to its limit
+	sized   bool              // size is known, or known not to be
+	size    int64             // of a split that is not open: what is left in it, -1 if unknown
 }
 
 // open starts or restarts reading.
@@ -67,6 +69,7 @@ func (r *splitRun) open(ctx context.Context) error {
 		return fmt.Errorf("open %s of table %s: %w", r.split.ID, r.s.table.Name, err)
 	}
 	r.rd = rd
+	r.s.begin(r.split.ID, rd.Position())
 	r.chunks, _ = rd.(connector.ChunkReader)
 	r.batches, _ = rd.(connector.BatchReader)
 	if r.chunks == nil && r.batches == nil {

@@ -97,7 +97,8 @@ func (f *fetcher) read(ctx context.Context, x *fetching, pos int64) error {
 		if err := f.open(ctx, x, 0); err != nil {
 			return err
 		}
-		if x.seeks = x.rd.Lag() >= 0; x.seeks && pos > 0 {
+		r, ok := x.rd.(*splitReader)
+		if x.seeks = ok && r.size >= 0; x.seeks && pos > 0 {
 			return f.readAt(ctx, x, pos)
 		}
 	case x.seeks:

@@ -312,7 +312,8 @@ type splitReader struct {
 	stream *stream       // in, where that is an object
 	closer func()
 	path   string
-	size   int64 // -1: unknown (compressed)
+	size   int64     // -1: unknown (compressed)
+	packed *counting // in, where it is compressed
 	cfg    *connector.SourceConfig
 	about  about
 	origin *vec.Origin
@@ -340,15 +341,15 @@ func (s *splitReader) decompress(offset int64) error {
 	if !compressed(s.path) {
 		return nil
 	}
-	s.size, s.at = -1, offset
+	s.size, s.at, s.packed = -1, offset, &counting{r: s.in}
 	if strings.HasSuffix(strings.ToLower(s.path), ".zst") {
-		z, err := zstd.NewReader(s.in, zstd.WithDecoderConcurrency(1))
+		z, err := zstd.NewReader(s.packed, zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return fmt.Errorf("not a zstd file: %w", err)
 		}
 		s.r, s.closer = z, z.Close
 	} else {
-		z, err := gzip.NewReader(s.in)
+		z, err := gzip.NewReader(s.packed)
 		switch {
 		case err == io.EOF:
 			s.eof = true // an empty file
@@ -514,14 +515,6 @@ func (s *splitReader) metadata(r *connector.Records) error {
 // Position implements connector.SplitReader.
 func (s *splitReader) Position() connector.Position {
 	return connector.Position{Offset: s.at + int64(s.used), Set: true}
-}
-
-// Lag implements connector.SplitReader.
-func (s *splitReader) Lag() int64 {
-	if s.size < 0 {
-		return -1
-	}
-	return max(0, s.size-s.at-int64(s.used))
 }
 
 // Close implements connector.SplitReader.

@@ -168,6 +168,7 @@ func (v *view) watchLive(j *engine.Run, p *livePrinter) {
 	for i := range past {
 		past[i] = v.begin(j).status
 	}
+	looks := make([]job.Status, 0, leftOver+1) // of a longer time, for what is left of the input
 	logged := time.Now()
 	for {
 		select {
@@ -175,7 +176,16 @@ func (v *view) watchLive(j *engine.Run, p *livePrinter) {
 			return
 		case now := <-t.C:
 			s := j.Status()
-			line := progress(s, past[0]) + survival(j)
+			line := progress(s, past[0])
+			if looks = append(looks, s); len(looks) > leftOver {
+				looks = looks[1:]
+			}
+			if j.Bounded {
+				line += inputLeft(s, looks[0])
+			} else {
+				line += behind(s)
+			}
+			line += survival(j)
 			past = append(past[1:], s)
 			if v.header {
 				p.status(v.stopping() + line)

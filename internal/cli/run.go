@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -338,6 +339,7 @@ func (v *view) watch(j *engine.Run) {
 	t := time.NewTicker(v.line.Every())
 	defer t.Stop()
 	last := v.begin(j).status
+	past := make([]job.Status, 0, leftOver+1)
 	for {
 		select {
 		case <-j.Done():
@@ -348,8 +350,13 @@ func (v *view) watch(j *engine.Run) {
 			}
 			s := j.Status()
 			line := progress(s, last)
-			if left := toGo(s, last); j.Bounded && left > 0 {
-				line += "  about " + show.Duration(left.Round(time.Second)) + " to go"
+			if past = append(past, s); len(past) > leftOver {
+				past = past[1:]
+			}
+			if j.Bounded {
+				line += inputLeft(s, past[0])
+			} else {
+				line += behind(s)
 			}
 			v.line.Set(line + survival(j))
 			last = s
@@ -377,33 +384,82 @@ func progress(s, last job.Status) string {
 	if s.Dead > 0 {
 		out += fmt.Sprintf("  dead letters %s", show.Count(s.Dead))
 	}
-	for table, n := range s.Lag {
-		if n > 0 {
-			out += fmt.Sprintf("  %s left of %s", show.Short(float64(n)), table)
-		}
-	}
 	if idle := idleSplits(s); idle > 0 {
 		out += fmt.Sprintf("  idle splits %d of %d", idle, len(s.Splits))
 	}
 	return out
 }
 
-// toGo is about how long a job that ends by itself has still to read, going by what it has read since last; 0 where
-// that is not known.
-func toGo(s, last job.Status) time.Duration {
-	var longest time.Duration
-	passed := s.Elapsed - last.Elapsed
-	for table, left := range s.Lag {
-		was, known := last.Lag[table]
-		switch {
-		case left == 0:
-		case !known || was <= left || passed <= 0:
-			return 0 // more has appeared than was read
-		default:
-			longest = max(longest, time.Duration(float64(left)/float64(was-left)*float64(passed)))
+// leftOver is over how many looks the speed is measured that tells when a job will be done.
+const leftOver = 20
+
+// inputLeft says how much of the input of a job that ends by itself has been read, and about when it will be done, going
+// by what it has read since first. Tables that don't know how much they hold are left out.
+func inputLeft(s, first job.Status) string {
+	out := ""
+	longest, known := time.Duration(0), true
+	for i := range s.Sources {
+		x := &s.Sources[i]
+		if x.Lag < 0 {
+			known = false
+			continue
+		}
+		done, amount := readBy(s, x), func(n int64) string { return show.Count(n) + " rows" }
+		if x.Unit == "bytes" {
+			amount = show.Bytes
+		}
+		all := done + x.Lag
+		if all <= 0 {
+			continue
+		}
+		// Whole percents: 100 only when all has been read.
+		out += fmt.Sprintf("  %s: %d %% of %s read", x.Table, int(100*float64(done)/float64(all)), amount(all))
+		left, ok := toGo(x.Lag, done-readBy(first, x), s.Elapsed-first.Elapsed)
+		known = known && (ok || x.Lag == 0)
+		longest = max(longest, left)
+	}
+	if known && longest > 0 {
+		if longest = max(time.Second, longest.Round(time.Second)); longest < time.Minute {
+			return out + fmt.Sprintf("  about %d s to go", int(longest.Seconds()))
+		}
+		out += "  about " + show.Duration(longest) + " to go"
+	}
+	return out
+}
+
+// readBy is how much of the source x had been read at the time of s, in its units.
+func readBy(s job.Status, x *job.SourceStatus) int64 {
+	for i := range s.Sources {
+		if s.Sources[i].Node.ID == x.Node.ID && x.Unit == "bytes" {
+			return s.Sources[i].Bytes
 		}
 	}
-	return longest
+	for i := range s.Nodes {
+		if s.Nodes[i].Node.ID == x.Node.ID && x.Unit != "bytes" {
+			return s.Nodes[i].RowsIn
+		}
+	}
+	return 0
+}
+
+// toGo is how long it takes to read what is left, where so much was read in a time that has passed; ok is false
+// where that is not known.
+func toGo(left, read int64, passed time.Duration) (d time.Duration, ok bool) {
+	if left == 0 || read <= 0 || passed <= 0 {
+		return 0, left == 0
+	}
+	return time.Duration(float64(left) / float64(read) * float64(passed)), true
+}
+
+// behind says how much a job that does not end has not read yet.
+func behind(s job.Status) string {
+	out := ""
+	for _, table := range slices.Sorted(maps.Keys(s.Lag)) {
+		if n := s.Lag[table]; n > 0 {
+			out += fmt.Sprintf("  %s left of %s", show.Short(float64(n)), table)
+		}
+	}
+	return out
 }
 
 func idleSplits(s job.Status) int {

@@ -118,6 +118,7 @@ type ReplayState struct {
 	Entries  int64         `json:"entries"` // at the later checkpoint
 	Differ   int64         `json:"differ,omitempty"`
 	node     int
+	opaque   bool         // entries differ that have no readable form
 	Changes  []CellChange `json:"changes,omitempty"`
 }
 

@@ -151,7 +151,7 @@ func (x *runs) start(sub, par int, stored bool) *subtaskRun {
 		Now: func() int64 { return s.now }, BatchRows: vec.BatchRows, Saves: x.saves}
 	if x.spills {
 		ctx.Budget = state.NewBudget(1)
-		s.spill = state.NewSpill(ctx.Budget, coldModel{x}, state.SpillOptions{Operator: 7, Lo: s.lo, Hi: s.hi, Stored: stored})
+		s.spill = state.NewSpill(ctx.Budget, coldModel{x, s}, state.SpillOptions{Operator: 7, Lo: s.lo, Hi: s.hi, Stored: stored})
 		ctx.Spill = s.spill
 	}
 	if err := o.Open(ctx, x); err != nil {
@@ -245,10 +245,21 @@ func (s *subtaskRun) stop() {
 }
 
 // coldModel is the model as a store below the tables.
-type coldModel struct{ x *runs }
+type coldModel struct {
+	x *runs
+	s *subtaskRun // that reads
+}
+
+// meanwhile puts changes that wait into the model at random, as a job does that beside its operators.
+func (c coldModel) meanwhile() {
+	if len(c.s.queue) > 0 && c.x.r.Intn(4) == 0 {
+		c.s.apply(1)
+	}
+}
 
 // Lookup implements state.Cold.
 func (c coldModel) Lookup(keys [][]byte, found func(i int, value []byte) error) error {
+	c.meanwhile()
 	for i, k := range keys {
 		if v, ok := c.x.model[[2]int{int(k[2]), int(k[3])<<8 | int(k[4])}][string(k[state.StoreHead:])]; ok {
 			c.x.colds++
@@ -262,6 +273,7 @@ func (c coldModel) Lookup(keys [][]byte, found func(i int, value []byte) error) 
 
 // Range implements state.Cold.
 func (c coldModel) Range(lo, hi []byte, f func(key, value []byte) error) error {
+	c.meanwhile()
 	group := func(k []byte) int { return int(k[3])<<8 | int(k[4]) }
 	for g := group(lo); g <= group(hi); g++ {
 		m := c.x.model[[2]int{int(lo[2]), g}]

@@ -118,10 +118,16 @@ func (d *distinct) read(w *sweeper, i int, sp *state.Spill, group int) error {
 			r = (*h)[0]
 			value, ok := bytes.CutPrefix(r.key(), d.key)
 			if !ok {
-				if bytes.Compare(r.key(), d.key) < 0 {
-					return errEntry // of a group that there is no entry of
+				if bytes.Compare(r.key(), d.key) > 0 {
+					break
 				}
-				break
+				if err := d.stray(w, i, r.key(), inMemory); err != nil {
+					return err
+				}
+				if err := h.advance(sp, group); err != nil {
+					return err
+				}
+				continue
 			}
 			if err := d.union.Add(i, k, value, r.value(), inMemory); err != nil {
 				return err
@@ -132,4 +138,18 @@ func (d *distinct) read(w *sweeper, i int, sp *state.Spill, group int) error {
 		}
 	}
 	return nil
+}
+
+// stray looks at a value of a group that no entry was read of. That of a run in memory may have been put into the
+// store after its groups had been read, as changes go there beside the operator; it counts where it is in memory.
+func (d *distinct) stray(w *sweeper, i int, key []byte, inMemory func(rest []byte) (bool, error)) error {
+	rest, err := w.block.ValueSuffix(i, key)
+	if err != nil {
+		return err
+	}
+	known, err := inMemory(rest)
+	if err == nil && !known {
+		err = errEntry
+	}
+	return err
 }

@@ -44,6 +44,9 @@ type change map[int64][][]byte
 // folder or URL where there is none. It returns how many rows were changed and where the new
 // savepoint is. The old one stays as it is.
 func (e *Engine) Write(ctx context.Context, s *Savepoint, edit Edit, out string) (changed int, place string, err error) {
+	if indexed(edit.Operator) {
+		return 0, "", fmt.Errorf("the rows of operator %d (%s) cannot be changed: how many there are and where each is are kept beside them", edit.Operator.Node, edit.Operator.Label)
+	}
 	r, err := s.reader(edit.Operator, edit.State)
 	if err != nil {
 		return 0, "", err
@@ -65,6 +68,11 @@ func (e *Engine) Write(ctx context.Context, s *Savepoint, edit Edit, out string)
 	m.Tail = append(slices.Clone(m.Tail), checkpoint.Tail{Operator: edit.Operator.ID, Changes: w.d.Take()})
 	place, err = e.write(ctx, s, &m, out)
 	return w.n, place, err
+}
+
+// indexed reports whether an operator keeps its rows in order, with an index by their content (exec/sort).
+func indexed(o *checkpoint.Operator) bool {
+	return slices.ContainsFunc(o.States, func(sp state.Spec) bool { return sp.Name == "rows by content" })
 }
 
 // editor turns an edit into changes of state.

@@ -308,6 +308,3 @@ func (s *shelf) drop(from, to int) {
 	}
 	s.leaves = slices.Delete(s.leaves, from, to)
 }
-
-// reset takes all rows out.
-func (s *shelf) reset() { s.leaves, s.n, s.held = nil, 0, 0 }

@@ -83,7 +83,6 @@ type tracer struct {
 	out     []RecordAnswer
 	table   string
 	at      map[string]map[int64][]int // of the records, by split and position
-	edges   int                        // from sources of the table
 	left    map[[3]int]bool            // record, node and input at which it is awaited
 	fates   []RecordFate
 	order   []([]int) // of the steps of a record: node ids

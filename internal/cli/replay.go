@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -124,36 +123,4 @@ func replayed(w io.Writer, r *engine.ReplayReport) error {
 		fmt.Fprintf(w, "states that are not as in checkpoint %d: %s\n", r.To.ID, strings.Join(states, ", "))
 	}
 	return nil
-}
-
-// cellChanges prints cells that differ.
-func cellChanges(w io.Writer, list []engine.CellChange, more int64) {
-	for _, c := range list {
-		var key []string
-		for _, k := range slices.Sorted(maps.Keys(c.Key)) {
-			key = append(key, k+"="+c.Key[k])
-		}
-		fmt.Fprintf(w, "  %s %s\n", strings.Join(key, " "), c.Reason)
-		cols := slices.Collect(maps.Keys(c.Old))
-		for k := range c.New {
-			if !slices.Contains(cols, k) {
-				cols = append(cols, k)
-			}
-		}
-		slices.Sort(cols)
-		for _, k := range cols {
-			was, now := c.Old[k], c.New[k]
-			switch {
-			case c.Old == nil:
-				fmt.Fprintf(w, "    %-20s %s\n", k, now)
-			case c.New == nil:
-				fmt.Fprintf(w, "    %-20s was %s\n", k, was)
-			default:
-				fmt.Fprintf(w, "    %-20s %s -> %s\n", k, was, now)
-			}
-		}
-	}
-	if more > 0 {
-		fmt.Fprintf(w, "  and %s more\n", show.Count(more))
-	}
 }

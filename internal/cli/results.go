@@ -540,7 +540,12 @@ readers see (or from GENERATION): the gate before a deploy. Exits with an error 
 func backtest(w io.Writer, r *engine.BacktestReport) {
 	fmt.Fprintf(w, "Table %s: %s, %s the same, %s.\n", r.Table, show.Plural(r.Cells, "cell", "cells"), show.Count(r.Same),
 		show.Plural(int64(len(r.Changes))+r.More, "changes", "change"))
-	for _, c := range r.Changes {
+	cellChanges(w, r.Changes, r.More)
+}
+
+// cellChanges prints cells that differ.
+func cellChanges(w io.Writer, list []engine.CellChange, more int64) {
+	for _, c := range list {
 		var key []string
 		for _, k := range slices.Sorted(maps.Keys(c.Key)) {
 			key = append(key, k+"="+c.Key[k])
@@ -550,7 +555,7 @@ func backtest(w io.Writer, r *engine.BacktestReport) {
 			why = ": " + c.Why
 		}
 		fmt.Fprintf(w, "  %s %s%s\n", strings.Join(key, " "), c.Reason, why)
-		cols := slices.Sorted(maps.Keys(c.Old))
+		cols := slices.Collect(maps.Keys(c.Old))
 		for k := range c.New {
 			if !slices.Contains(cols, k) {
 				cols = append(cols, k)
@@ -569,7 +574,7 @@ func backtest(w io.Writer, r *engine.BacktestReport) {
 			}
 		}
 	}
-	if r.More > 0 {
-		fmt.Fprintf(w, "  and %s more\n", show.Count(r.More))
+	if more > 0 {
+		fmt.Fprintf(w, "  and %s more\n", show.Count(more))
 	}
 }

@@ -107,17 +107,7 @@ func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOpti
 			written[t.Name] = t.Results.Generation
 		}
 	}
-	if e.o.Override == nil {
-		e.o.Override = map[string]string{}
-	}
-	e.o.Override = maps.Clone(e.o.Override)
-	e.o.Override[keyGeneration] = b.Generation
-	for key, v := range map[string]string{keyBackfillFrom: b.From, keyBackfillTo: b.To} {
-		if v != "" {
-			e.o.Override[key] = v
-		}
-	}
-	if err := e.backfillPlan(name, text, &b); err != nil {
+	if err := e.overHistory(name, text, &b); err != nil {
 		return nil, err
 	}
 	e.o.Recovery.Fresh = e.o.Recovery.From == "" && e.o.Recovery.Fresh
@@ -175,16 +165,9 @@ func (b *backfill) target(ctx context.Context, t *connector.Table, s results.Sto
 		return nil, err
 	}
 	x := &target{t: t, s: s}
-	asked := results.All
-	for _, y := range []struct {
-		text string
-		at   *int64
-	}{{b.o.From, &asked.From}, {b.o.To, &asked.To}} {
-		if y.text != "" {
-			if *y.at, err = ParseTime(y.text); err != nil {
-				return nil, err
-			}
-		}
+	asked, err := b.o.span()
+	if err != nil {
+		return nil, err
 	}
 	spans := []results.Span{asked}
 	if some := b.o.Windows[t.Name]; some != nil {
@@ -260,6 +243,39 @@ func (b *backfill) end(ctx context.Context, x *target, err error) (BackfillRepor
 	}
 	doc, jerr := json.Marshal(r)
 	return r, errors.Join(jerr, x.s.Note(ctx, results.Record{Kind: results.KindBackfill, Name: b.o.Generation, At: r.Ended.UnixMilli(), Document: doc}))
+}
+
+// overHistory fixes the configuration by which a script runs over history: into generation b.Generation, bounded, and
+// no more than the windows asked for.
+func (e *Engine) overHistory(name, text string, b *BackfillOptions) error {
+	if e.o.Override = maps.Clone(e.o.Override); e.o.Override == nil {
+		e.o.Override = map[string]string{}
+	}
+	e.o.Override[keyGeneration] = b.Generation
+	for key, v := range map[string]string{keyBackfillFrom: b.From, keyBackfillTo: b.To} {
+		if v != "" {
+			e.o.Override[key] = v
+		}
+	}
+	return e.backfillPlan(name, text, b)
+}
+
+// span is the windows that From and To ask for.
+func (b *BackfillOptions) span() (results.Span, error) {
+	out := results.All
+	for _, x := range []struct {
+		text string
+		at   *int64
+	}{{b.From, &out.From}, {b.To, &out.To}} {
+		if x.text == "" {
+			continue
+		}
+		var err error
+		if *x.at, err = ParseTime(x.text); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
 func closeStores(stores []results.Store) {

@@ -45,31 +45,13 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 	if err := b.localTimes(); err != nil {
 		return nil, err
 	}
-	from, to := vec.MinTime, vec.MaxTime
-	for _, x := range []struct {
-		text string
-		at   *int64
-	}{{b.From, &from}, {b.To, &to}} {
-		if x.text == "" {
-			continue
-		}
-		var err error
-		if *x.at, err = ParseTime(x.text); err != nil {
-			return nil, err
-		}
-	}
-	if e.o.Override = maps.Clone(e.o.Override); e.o.Override == nil {
-		e.o.Override = map[string]string{}
-	}
-	e.o.Override[keyGeneration] = "backtest"
-	b.Generation, b.Unversioned, b.AsWritten = "backtest", true, true // nothing is written
-	if err := e.backfillPlan(name, text, &b); err != nil {
+	asked, err := b.span()
+	if err != nil {
 		return nil, err
 	}
-	for key, v := range map[string]string{keyBackfillFrom: b.From, keyBackfillTo: b.To} {
-		if v != "" {
-			e.o.Override[key] = v
-		}
+	b.Generation, b.Unversioned, b.AsWritten = "backtest", true, true // nothing is written
+	if err := e.overHistory(name, text, &b); err != nil {
+		return nil, err
 	}
 	tables, stores, err := e.OpenResults(ctx, name, text, b.Table)
 	if err != nil {
@@ -94,7 +76,7 @@ func (e *Engine) Backtest(ctx context.Context, name, text string, b BackfillOpti
 	}
 	var out []BacktestReport
 	for i, t := range tables {
-		q := results.Query{Generation: against, From: from, To: to, Order: t.Results.Key}
+		q := results.Query{Generation: against, From: asked.From, To: asked.To, Order: t.Results.Key}
 		seen, err := stores[i].Query(ctx, q)
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", t.Name, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -28,22 +27,12 @@ func (e *Engine) Recount(ctx context.Context, name, text string, b BackfillOptio
 	if err := b.localTimes(); err != nil {
 		return nil, err
 	}
-	e.o.Override = maps.Clone(e.o.Override)
-	if e.o.Override == nil {
-		e.o.Override = map[string]string{}
-	}
 	b.Generation, b.Unversioned = "recount", true // nothing is written
-	e.o.Override[keyGeneration] = b.Generation
-	for key, v := range map[string]string{keyBackfillFrom: b.From, keyBackfillTo: b.To} {
-		if v != "" {
-			e.o.Override[key] = v
-		}
+	if err := e.overHistory(name, text, &b); err != nil {
+		return nil, err
 	}
 	for table, spans := range b.Windows {
 		e.o.Override[keyBackfillWindows+table] = spansOption(spans)
-	}
-	if err := e.backfillPlan(name, text, &b); err != nil {
-		return nil, err
 	}
 	tables, err := e.ResultTables(name, text)
 	if err != nil {

@@ -92,9 +92,7 @@ func (r *Reconciliation) compared() []Span {
 // is known to have missed rows for; counted is the column with the number of rows that a result is made of, or "".
 func Compare(got, want []Total, missed []connector.MissedWindow, counted string) *Reconciliation {
 	r := &Reconciliation{Sums: map[string]string{}, AgainstSums: map[string]string{}}
-	byStart := map[int64]*Total{}
 	for i := range want {
-		byStart[want[i].Window] = &want[i]
 		addSums(r.AgainstSums, want[i].Sums)
 	}
 	differs := func(w int64, has, against *Total) {
@@ -116,21 +114,17 @@ func Compare(got, want []Total, missed []connector.MissedWindow, counted string)
 		r.Differences = append(r.Differences, d)
 	}
 	for i := range got {
-		t := &got[i]
 		r.Windows++
-		r.Keys += t.Keys
-		addSums(r.Sums, t.Sums)
-		w := byStart[t.Window]
-		delete(byStart, t.Window)
-		if w != nil && w.Keys == t.Keys && w.Hash == t.Hash {
+		r.Keys += got[i].Keys
+		addSums(r.Sums, got[i].Sums)
+	}
+	eachWindow(got, want, func(window int64, t, w *Total) {
+		if t != nil && w != nil && w.Keys == t.Keys && w.Hash == t.Hash {
 			r.Same++
-			continue
+			return
 		}
-		differs(t.Window, t, w)
-	}
-	for _, w := range slices.Sorted(maps.Keys(byStart)) {
-		differs(w, nil, byStart[w])
-	}
+		differs(window, t, w)
+	})
 	r.Passed = r.Windows > 0 && r.Differing == r.Explained
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
 		if x, y := a.explained(), b.explained(); x != y {
@@ -142,6 +136,24 @@ func Compare(got, want []Total, missed []connector.MissedWindow, counted string)
 		return slices.Compare([]int64{a.Window}, []int64{b.Window})
 	})
 	return r
+}
+
+// eachWindow calls f with the windows of got, as they come, and then with those that only want has, by start; nil is a
+// window that is not there.
+func eachWindow(got, want []Total, f func(window int64, t, w *Total)) {
+	byStart := map[int64]*Total{}
+	for i := range want {
+		byStart[want[i].Window] = &want[i]
+	}
+	for i := range got {
+		t := &got[i]
+		w := byStart[t.Window]
+		delete(byStart, t.Window)
+		f(t.Window, t, w)
+	}
+	for _, start := range slices.Sorted(maps.Keys(byStart)) {
+		f(start, nil, byStart[start])
+	}
 }
 
 func (d *Difference) explained() bool { return d.Late > 0 && d.Has != nil && d.Unlike == "" }

@@ -66,10 +66,8 @@ func (c *Counted) Recount(l *Layout, got []Total, late func(window int64) int64)
 		return &Recount{Why: c.Why}
 	}
 	r := &Recount{Sums: map[string]string{}, SourceSums: map[string]string{}, Inputs: c.Inputs, SourceWindows: len(c.Totals)}
-	byStart := map[int64]*Total{}
 	for i := range c.Totals {
 		t := &c.Totals[i]
-		byStart[t.Window] = t
 		r.SourceKeys += t.Keys
 		addSums(r.SourceSums, t.Sums)
 	}
@@ -86,22 +84,18 @@ func (c *Counted) Recount(l *Layout, got []Total, late func(window int64) int64)
 		r.Windows++
 		r.Keys += t.Keys
 		addSums(r.Sums, t.Sums)
-		source := byStart[t.Window]
-		delete(byStart, t.Window)
-		if source == nil {
-			differs(t.Window, t, nil, nil)
-			continue
-		}
-		columns := unequal(l, t, source)
-		if len(columns) == 0 && t.Keys == source.Keys {
-			r.Same++
-			continue
-		}
-		differs(t.Window, t, source, columns)
 	}
-	for _, w := range slices.Sorted(maps.Keys(byStart)) {
-		differs(w, nil, byStart[w], nil)
-	}
+	eachWindow(got, c.Totals, func(window int64, t, source *Total) {
+		var columns []string
+		if t != nil && source != nil {
+			columns = unequal(l, t, source)
+			if len(columns) == 0 && t.Keys == source.Keys {
+				r.Same++
+				return
+			}
+		}
+		differs(window, t, source, columns)
+	})
 	r.Passed = r.Windows > 0 && r.Differing == r.Explained
 	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
 		known := func(d *Difference) int64 { return min(d.Late, 1) }

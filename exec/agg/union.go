@@ -310,19 +310,7 @@ func (u *Union) tell(v *valueSpec, vs *valueStore) {
 			u.keepFirst(v, vs, c, ev)
 			continue
 		}
-		in := &v.told
-		*in = Input{Recs: ev.recs, Rows: v.identity(len(ev.recs)), One: v.one}
-		if v.counted {
-			in.Neg = ev.neg
-		}
-		if c.values {
-			for i, col := range v.cols2 {
-				col.Reset(len(ev.entries))
-				vs.t.KeyColumn(i, ev.entries, col, 0)
-			}
-			in.Cols = v.cols2
-		}
-		s.slots[c.slot].add(u.dst, s.offset(c.slot), in)
+		s.take(v, vs, u.dst, c, ev)
 	}
 }
 

@@ -382,6 +382,23 @@ func (s *Set) countValue(v *valueSpec, vs *valueStore, st *Store, rec, e uint32,
 	}
 }
 
+// take gives the slot of a consumer, which is no heap, the events that it is to know of.
+func (s *Set) take(v *valueSpec, vs *valueStore, st *Store, c consumer, ev *events) {
+	in := &v.told
+	*in = Input{Recs: ev.recs, Rows: v.identity(len(ev.recs)), One: v.one}
+	if v.counted {
+		in.Neg = ev.neg
+	}
+	if c.values {
+		for i, col := range v.cols2 {
+			col.Reset(len(ev.entries))
+			vs.t.KeyColumn(i, ev.entries, col, 0)
+		}
+		in.Cols = v.cols2
+	}
+	s.slots[c.slot].add(st, s.offset(c.slot), in)
+}
+
 // tell hands the events to the consumers and removes entries that nobody needs.
 func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
 	if vs.tracked {
@@ -398,19 +415,7 @@ func (s *Set) tell(v *valueSpec, vs *valueStore, st *Store) {
 			s.tellHeap(v, c, vs, st, ev)
 			continue
 		}
-		in := &v.told
-		*in = Input{Recs: ev.recs, Rows: v.identity(len(ev.recs)), One: v.one}
-		if v.counted {
-			in.Neg = ev.neg
-		}
-		if c.values {
-			for i, col := range v.cols2 {
-				col.Reset(len(ev.entries))
-				vs.t.KeyColumn(i, ev.entries, col, 0)
-			}
-			in.Cols = v.cols2
-		}
-		s.slots[c.slot].add(st, s.offset(c.slot), in)
+		s.take(v, vs, st, c, ev)
 	}
 	v.telling = false
 	for _, e := range v.dead {

@@ -72,7 +72,7 @@ func (e *Engine) Write(ctx context.Context, s *Savepoint, edit Edit, out string)
 
 // indexed reports whether an operator keeps its rows in order, with an index by their content (exec/sort).
 func indexed(o *checkpoint.Operator) bool {
-	return slices.ContainsFunc(o.States, func(sp state.Spec) bool { return sp.Name == "rows by content" })
+	return slices.ContainsFunc(o.States, func(sp state.Spec) bool { return sp.Name == "rows by content" || sp.Name == orderedRows })
 }
 
 // editor turns an edit into changes of state.

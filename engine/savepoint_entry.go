@@ -31,6 +31,9 @@ func shapes(o *checkpoint.Operator, st int) []keyShape {
 	if sp.Name == heldRows {
 		return append(out, keyShape{{Columns: n, Form: state.KeyU64}})
 	}
+	if sp.Name == orderedRows {
+		return append(out, keyShape{{Columns: 1, Form: keyOrder}, {Columns: 1, Form: state.KeyU64}})
+	}
 	cut := n
 	switch {
 	case isValues(sp):
@@ -79,6 +82,13 @@ func shapeOf(key []types.Field, prefix, cut int) keyShape {
 
 // heldRows is the state of rows that windows keep for later, which are numbered.
 const heldRows = "held rows"
+
+// orderedRows is the state of rows that are kept in the order in which they are to come out: the bytes of
+// their sort keys, then their number. The sort keys are columns of the row as well.
+const (
+	orderedRows               = "ordered rows"
+	keyOrder    state.KeyForm = "order"
+)
 
 // repeats reports whether a name comes twice.
 func repeats(fs []types.Field) bool {
@@ -210,6 +220,12 @@ func (k *keyReader) skip(key []byte) (rest []byte, ok bool) {
 	if k.Form == keyRun {
 		return nil, len(key) == 0 || len(key) == 4
 	}
+	if k.Form == keyOrder {
+		if n := len(key) - 8; n >= 0 {
+			return key[n:], true
+		}
+		return nil, false
+	}
 	if k.Form != state.KeyTable {
 		if n := k.width() * k.Columns; n <= len(key) {
 			return key[n:], true
@@ -236,6 +252,11 @@ func (k *keyReader) read(cols []*vec.Vec, at int, key []byte) (rest []byte, ok b
 			}
 			c.SetValid(at)
 			c.I32[at] = int32(binary.BigEndian.Uint32(key))
+			continue
+		}
+		if k.Form == keyOrder {
+			c.SetValid(at)
+			c.SetString(at, hex.EncodeToString(key[:len(key)-len(rest)]))
 			continue
 		}
 		if k.Form == state.KeyTable {

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/object"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/state/store"
@@ -253,4 +255,27 @@ func (s *Savepoint) entries(ctx context.Context, o *checkpoint.Operator, st int,
 		return err
 	}
 	return flush()
+}
+
+// Flying is the rows that were on their way from an operator to another, which a checkpoint keeps with the state.
+type Flying struct {
+	From, To    int // numbers of operators in the plan
+	Rows, Bytes int64
+}
+
+// InFlight returns what was on its way, of each pair of operators.
+func (s *Savepoint) InFlight() (out []Flying, err error) {
+	for i := range s.Manifest.Channels {
+		ch := &s.Manifest.Channels[i]
+		n, err := job.InFlight(ch)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Location, err)
+		}
+		if k := slices.IndexFunc(out, func(f Flying) bool { return f.From == ch.From && f.To == ch.To }); k >= 0 {
+			out[k].Rows, out[k].Bytes = out[k].Rows+n, out[k].Bytes+int64(len(ch.Rows))
+			continue
+		}
+		out = append(out, Flying{ch.From, ch.To, n, int64(len(ch.Rows))})
+	}
+	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/tidemark-stream/tidemark/checkpoint"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/types"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -60,4 +61,13 @@ func eachRows(src []byte, s types.Schema, max int, f func(b *vec.Batch) error) (
 		}
 	}
 	return nil
+}
+
+// InFlight counts the rows of a channel of a checkpoint.
+func InFlight(ch *checkpoint.Channel) (rows int64, err error) {
+	err = eachRows(ch.Rows, ch.Schema, vec.BatchRows, func(b *vec.Batch) error {
+		rows += int64(b.N)
+		return nil
+	})
+	return rows, err
 }

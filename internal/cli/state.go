@@ -159,10 +159,11 @@ func describe(v *view, sp *engine.Savepoint) error {
 		fmt.Printf("%s in %s; parallelism %d, %d key groups; lineage %s; written by %s\n", show.Bytes(sp.Size()),
 			show.Plural(int64(len(m.Files)+len(m.Segments)), "file", "files"), m.Parallelism, m.MaxParallelism, m.Lineage, m.Program)
 	}
-	s := columnsOf("#operator", "label", "state", "#entries", "bytes", "query as")
+	bytes := "bytes"
 	if !people {
-		s = columnsOf("#operator", "label", "state", "#entries", "#bytes", "query as")
+		bytes = "#bytes"
 	}
+	s := columnsOf("#operator", "label", "state", "#entries", bytes, "query as")
 	var rows [][]types.Value
 	for i := range m.Operators {
 		of, err := v.operator(sp, &m.Operators[i])
@@ -172,6 +173,17 @@ func describe(v *view, sp *engine.Savepoint) error {
 		rows = append(rows, of...)
 	}
 	if err := v.section("Operators with state", s, rows, people); err != nil {
+		return err
+	}
+	flying, err := sp.InFlight()
+	if err != nil {
+		return err
+	}
+	rows = nil
+	for _, f := range flying {
+		rows = append(rows, []types.Value{int64(f.From), int64(f.To), f.Rows, v.size(f.Bytes)})
+	}
+	if err := v.section("Rows on their way between operators", columnsOf("#from", "#to", "#rows", bytes), rows, people); err != nil {
 		return err
 	}
 	rows = nil

@@ -126,6 +126,10 @@ type Progress struct {
 	Missing          []string
 	// Rows dropped before the result so far, by reason.
 	Late, Rejected, Duplicates, Stale, Conflicts, Expired int64
+	// LateBy are the rows that missed a window so far by how late they were: up to each of LateBounds, and above
+	// them all; LateByMs is the sum. nil: none. Those that were in time for another window are no part of Late.
+	LateBy   []int64 `json:",omitempty"`
+	LateByMs int64   `json:",omitempty"`
 	// Missed are windows for which rows came too late since the progress before: they need a backfill.
 	// Where there are many, neighbours are put together.
 	Missed []MissedWindow
@@ -133,6 +137,10 @@ type Progress struct {
 	Rows int64
 	At   int64 // when the checkpoint was begun
 }
+
+// LateBounds are the upper bounds, inclusive, of the buckets that late rows are counted in, in ms: 1 s, 10 s, 1 min,
+// 5 min, 1 h, 6 h and 1 d.
+var LateBounds = [...]int64{1_000, 10_000, 60_000, 300_000, 3_600_000, 21_600_000, 86_400_000}
 
 // Completeness says in words who has reported of who is expected: "411 of 412 reported, missing store 17", "950 of
 // 1,000 rows"; "" where nobody is expected.

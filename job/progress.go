@@ -161,6 +161,7 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 		}
 	}
 	clocks, latest := map[*clock]bool{}, vec.MinTime
+	var lates op.LateBy
 	for node := range sh.feeds {
 		if src := j.sources[node]; src != nil && !clocks[src.clock] {
 			// Those read to their end are no part of a checkpoint.
@@ -171,11 +172,16 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 		books := c.got.books[node]
 		count := func(r op.DropReason) int64 { return books["dropped: "+r.String()] }
 		p.Late += count(op.DropLate)
+		by := lateBy(books)
+		lates.Add(&by)
 		p.Rejected += count(op.DropDeadLetter)
 		p.Duplicates += count(op.DropDuplicate)
 		p.Stale += count(op.DropStale)
 		p.Conflicts += count(op.DropConflict)
 		p.Expired += count(op.DropExpired)
+	}
+	if lates.Count() > 0 {
+		p.LateBy, p.LateByMs = lates.Rows[:], lates.SumMs
 	}
 	p.Rows = c.got.books[sh.node.ID][bookIn]
 	p.Missed = j.missed.list(sh.feeds)

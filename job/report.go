@@ -19,6 +19,7 @@ type NodeBooks struct {
 	RowsIn, RowsOut int64
 	Used            int64 // of aggregations: rows that went into the state
 	LateOut         int64 // rows given to a Late node
+	LateBy          op.LateBy
 	Drops           [op.DropReasons]int64
 	StateBytes      int64
 	StateEntries    int64
@@ -149,6 +150,8 @@ func (j *Job) Status() Status {
 			b.RowsOut += c.RowsOut.Load()
 			b.Used += c.Used.Load()
 			b.LateOut += c.LateOut.Load()
+			by := c.Late.Load()
+			b.LateBy.Add(&by)
 			for r := range b.Drops {
 				b.Drops[r] += c.Drops[r].Load()
 			}

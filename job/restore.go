@@ -325,7 +325,28 @@ func (c *clock) restore(wm int64, ended int) {
 // bookNames are the names of counters in a checkpoint.
 const (
 	bookIn, bookOut, bookUsed, bookLate = "in", "out", "used", "late out"
+	bookLateMs                          = "late by, ms"
 )
+
+// bookLateBy are those of the buckets of op.LateBy, by the upper bound.
+var bookLateBy = func() (out [len(connector.LateBounds) + 1]string) {
+	for i := range out {
+		out[i] = "late by more"
+		if i < len(connector.LateBounds) {
+			out[i] = fmt.Sprintf("late by %d ms", connector.LateBounds[i])
+		}
+	}
+	return out
+}()
+
+// lateBy is what named counters say of late rows.
+func lateBy(from map[string]int64) op.LateBy {
+	l := op.LateBy{SumMs: from[bookLateMs]}
+	for i, name := range bookLateBy {
+		l.Rows[i] = from[name]
+	}
+	return l
+}
 
 // addBooks adds counters to named ones.
 func addBooks(to map[string]int64, c *op.Counters) {
@@ -340,6 +361,15 @@ func addBooks(to map[string]int64, c *op.Counters) {
 			to["dropped: "+r.String()] += n
 		}
 	}
+	by := c.Late.Load()
+	for i, n := range by.Rows {
+		if n != 0 {
+			to[bookLateBy[i]] += n
+		}
+	}
+	if by.SumMs != 0 {
+		to[bookLateMs] += by.SumMs
+	}
 }
 
 // setBooks sets counters to what a checkpoint has.
@@ -351,6 +381,8 @@ func setBooks(c *op.Counters, from map[string]int64) {
 	for r := op.DropReason(0); r < op.DropReasons; r++ {
 		c.Drops[r].Store(from["dropped: "+r.String()])
 	}
+	by := lateBy(from)
+	c.Late.Store(&by)
 }
 
 var _ state.Saved = (*savedState)(nil)

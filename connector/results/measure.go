@@ -16,6 +16,11 @@ type Measure struct {
 	// Generation is the one that it is of; "": of the whole table.
 	Generation string
 	Value      float64
+	// Buckets, where it is no single value but a histogram, are the cumulative counts by upper bound; Count and Sum are
+	// those of all that was counted.
+	Buckets map[float64]uint64
+	Count   uint64
+	Sum     float64
 }
 
 // Lag is how long after the end of a window its result could be seen, in ms: of the newest window that was over
@@ -39,7 +44,9 @@ func Age(p *connector.Progress, now int64) (int64, bool) {
 // MeasureProgress are the numbers of a progress row. They cost nothing to make.
 func MeasureProgress(t Times, p *connector.Progress, visibleAt int64) []Measure {
 	var out []Measure
-	add := func(name, help string, v float64) { out = append(out, Measure{name, help, p.Generation, v}) }
+	add := func(name, help string, v float64) {
+		out = append(out, Measure{Name: name, Help: help, Generation: p.Generation, Value: v})
+	}
 	if ms, ok := t.Lag(p, visibleAt); ok {
 		add("lag_seconds", "From the end of the newest window that is over until its result could be seen.", float64(ms)/1000)
 	}
@@ -55,11 +62,28 @@ func MeasureProgress(t Times, p *connector.Progress, visibleAt int64) []Measure 
 	add("stale_rows", "Versions of entities that were older than what was there.", float64(p.Stale))
 	add("conflicting_rows", "Equal versions of entities with different content.", float64(p.Conflicts))
 	add("expired_rows", "Versions of entities that may have been forgotten.", float64(p.Expired))
+	out = append(out, late(p))
 	if p.Expected > 0 {
 		add("expected", "Producers, or rows, due for the newest window that is over.", float64(p.Expected))
 		add("seen", "Of these, the ones that were seen.", float64(p.Seen))
 	}
 	return out
+}
+
+// late is how late the rows were that missed a window.
+func late(p *connector.Progress) Measure {
+	m := Measure{Name: "late_seconds", Help: "By how much rows missed a window; a row that missed several counts once, by the one that it missed by most.",
+		Generation: p.Generation, Buckets: map[float64]uint64{}, Sum: float64(p.LateByMs) / 1000}
+	for i, n := range p.LateBy {
+		m.Count += uint64(n)
+		if i < len(connector.LateBounds) {
+			m.Buckets[float64(connector.LateBounds[i])/1000] = m.Count
+		}
+	}
+	for _, b := range connector.LateBounds { // those of no rows, too, where none came late yet
+		m.Buckets[float64(b)/1000] += 0
+	}
+	return m
 }
 
 // MeasureStore are the numbers that the target has to be asked for. It reads the whole history, so it is for
@@ -80,20 +104,20 @@ func MeasureStore(ctx context.Context, s Store) ([]Measure, error) {
 			shown = 1
 		}
 		out = append(out,
-			Measure{"generation_shown", "Whether the pointer names the generation.", g.Name, shown},
-			Measure{"keys", "Cells that the generation has.", g.Name, float64(g.Keys)},
-			Measure{"revisions", "Revisions of these cells that are kept.", g.Name, float64(g.Revisions)},
-			Measure{"corrections", "Revisions beyond the first one of a cell that are kept.", g.Name, float64(g.Revisions - g.Keys)})
+			Measure{Name: "generation_shown", Help: "Whether the pointer names the generation.", Generation: g.Name, Value: shown},
+			Measure{Name: "keys", Help: "Cells that the generation has.", Generation: g.Name, Value: float64(g.Keys)},
+			Measure{Name: "revisions", Help: "Revisions of these cells that are kept.", Generation: g.Name, Value: float64(g.Revisions)},
+			Measure{Name: "corrections", Help: "Revisions beyond the first one of a cell that are kept.", Generation: g.Name, Value: float64(g.Revisions - g.Keys)})
 		if g.Keys > 0 {
-			out = append(out, Measure{"revisions_per_cell", "Revisions a cell.", g.Name, float64(g.Revisions) / float64(g.Keys)})
+			out = append(out, Measure{Name: "revisions_per_cell", Help: "Revisions a cell.", Generation: g.Name, Value: float64(g.Revisions) / float64(g.Keys)})
 		}
 	}
 	n, err := s.Conflicts(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, Measure{"conflicts", "Cells with an equal revision and different content: there should be none.", "", float64(n)},
-		Measure{"pointer_version", "How often a generation was promoted or taken back.", "", float64(p.Version)})
+	out = append(out, Measure{Name: "conflicts", Help: "Cells with an equal revision and different content: there should be none.", Value: float64(n)},
+		Measure{Name: "pointer_version", Help: "How often a generation was promoted or taken back.", Value: float64(p.Version)})
 	health, err := MeasureHealth(ctx, s)
 	return append(out, health...), err
 }
@@ -116,7 +140,7 @@ func MeasureHealth(ctx context.Context, s Store) ([]Measure, error) {
 	}
 	var out []Measure
 	for name, v := range h {
-		out = append(out, Measure{"target_" + name, targetHelp[name], "", v})
+		out = append(out, Measure{Name: "target_" + name, Help: targetHelp[name], Value: v})
 	}
 	slices.SortFunc(out, func(a, b Measure) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/expr"
 	"github.com/tidemark-stream/tidemark/state"
 	"github.com/tidemark-stream/tidemark/vec"
@@ -112,11 +113,87 @@ type Counters struct {
 	Drops [DropReasons]atomic.Int64
 	// LateOut counts the rows given to Context.Late.
 	LateOut atomic.Int64
+	// Late counts the rows that a window aggregation found too late by how late they were.
+	Late Lateness
 	// StateBytes and StateEntries are what the operator holds.
 	StateBytes, StateEntries atomic.Int64
 	// Watermark is the latest one passed on.
 	Watermark atomic.Int64
 	_         [64]byte
+}
+
+// Lateness counts late rows by how much the watermark had passed them. A row that missed several windows
+// counts once, by the one that it missed by most: a delay that much longer would have kept it in all of them.
+type Lateness struct {
+	// Buckets are the rows up to each of connector.LateBounds and above the one before, then those above all.
+	Buckets [len(connector.LateBounds) + 1]atomic.Int64
+	// SumMs is by how much all were late.
+	SumMs atomic.Int64
+}
+
+// LateBy is what a Lateness says at one time. Rows are in the buckets of connector.LateBounds, none of them cumulative.
+type LateBy struct {
+	Rows  [len(connector.LateBounds) + 1]int64
+	SumMs int64
+}
+
+// maxLateMs is the most that a row counts with in sums, about 35 years: what comes behind the end of time would
+// make them overflow.
+const maxLateMs = 1 << 40
+
+// Note counts a row that was late by ms.
+func (l *LateBy) Note(ms int64) {
+	ms = min(max(ms, 0), maxLateMs)
+	i := 0
+	for i < len(connector.LateBounds) && ms > connector.LateBounds[i] {
+		i++
+	}
+	l.Rows[i]++
+	l.SumMs += ms
+}
+
+// Count is the number of rows.
+func (l *LateBy) Count() int64 {
+	var n int64
+	for _, x := range l.Rows {
+		n += x
+	}
+	return n
+}
+
+// Add adds what m counted.
+func (l *LateBy) Add(m *LateBy) {
+	for i, n := range m.Rows {
+		l.Rows[i] += n
+	}
+	l.SumMs += m.SumMs
+}
+
+// Add adds what m counted.
+func (l *Lateness) Add(m *LateBy) {
+	for i, n := range m.Rows {
+		if n != 0 {
+			l.Buckets[i].Add(n)
+		}
+	}
+	l.SumMs.Add(m.SumMs)
+}
+
+// Load returns what was counted.
+func (l *Lateness) Load() (m LateBy) {
+	for i := range l.Buckets {
+		m.Rows[i] = l.Buckets[i].Load()
+	}
+	m.SumMs = l.SumMs.Load()
+	return m
+}
+
+// Store sets what was counted.
+func (l *Lateness) Store(m *LateBy) {
+	for i, n := range m.Rows {
+		l.Buckets[i].Store(n)
+	}
+	l.SumMs.Store(m.SumMs)
 }
 
 // Drop counts n rows under reason r.

@@ -371,6 +371,11 @@ func (o *Agg) assign(b *vec.Batch, rows []int32) error {
 // missed notes the windows of slice sl that row r is late for.
 func (o *Agg) missed(b *vec.Batch, r int32, sl *slice, stamp int64) error {
 	switch {
+	case !o.lates.wanted():
+		if sl.first <= sl.last { // else in the gap of a hop
+			o.lates.note(r, stamp-sl.first)
+		}
+		return nil
 	case o.n.Attached:
 		return o.lates.miss(b, r, sl.start, sl.end, sl.first, stamp)
 	case o.kind == plan.Tumble:

@@ -7,10 +7,11 @@ import (
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
-// lateRows tells whoever wants to know of the rows that are late for a window: one row a window missed
-// to Context.Late, in the form of plan.Late, and the windows to Context.Missed, once a batch. It is nil,
-// and costs nothing, where nobody does. Rows are noted while a batch is sorted into its windows (miss)
-// and told at the end of it (tell), or earlier where there are many.
+// lateRows counts the rows that are late for a window by how late they are (Counters.Late), and tells whoever wants to
+// know of them: one row a window missed to Context.Late, in the form of plan.Late, and the windows to
+// Context.Missed, once a batch. It is not asked about rows that are late for none, and nil where nobody counts.
+// Rows are noted while a batch is sorted into its windows (miss) and told at the end of it (tell), or earlier where
+// there are many.
 type lateRows struct {
 	n       *plan.WindowAgg
 	ctx     *op.Context
@@ -18,6 +19,9 @@ type lateRows struct {
 	columns int        // of the input
 	batch   *vec.Batch // the input's columns, then plan.LateColumns; nil: rows are not wanted
 	known   bool       // windows are known to have a start
+
+	row int32     // the one that was counted last in by, -1 for none of the batch at hand
+	by  op.LateBy // of the batch at hand
 
 	rows           []int32
 	start, end     []int64
@@ -44,10 +48,10 @@ const nearWindows = 1 << 12
 type missedWindow struct{ start, end, rows int64 }
 
 func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows {
-	if ctx.Late == nil && ctx.Missed == nil {
+	if ctx.Late == nil && ctx.Missed == nil && ctx.Counters == nil {
 		return nil
 	}
-	l := &lateRows{n: n, ctx: ctx, label: ctx.Label, columns: in.Len(), known: !n.Attached || n.StartCol >= 0}
+	l := &lateRows{n: n, ctx: ctx, label: ctx.Label, columns: in.Len(), known: !n.Attached || n.StartCol >= 0, row: -1}
 	if ctx.Late != nil {
 		l.batch = vec.NewBatch(in)
 		for _, f := range plan.LateColumns {
@@ -74,12 +78,25 @@ func stepOf(n *plan.WindowAgg) int64 {
 	return n.Window.Step
 }
 
+// wanted reports whether somebody wants to know of the windows that a row missed.
+func (l *lateRows) wanted() bool { return l.batch != nil || l.byEnd != nil }
+
+// note counts row r, which missed a window by lateBy ms. The windows of a row come one after the other, the earliest
+// first: it is the first that it missed by most.
+func (l *lateRows) note(r int32, lateBy int64) {
+	if r != l.row {
+		l.row = r
+		l.by.Note(lateBy)
+	}
+}
+
 // miss notes that row r of b, stamped with stamp, is late for a window that took rows up to the instant
 // over (exclusive: a stamp of over or more is late).
 func (l *lateRows) miss(b *vec.Batch, r int32, start, end, over, stamp int64) error {
 	if l == nil {
 		return nil
 	}
+	l.note(r, stamp-over)
 	if l.byEnd != nil {
 		l.count(start, end)
 	}
@@ -148,9 +165,14 @@ func (l *lateRows) countNear(start, end int64) bool {
 
 // tell passes on what was noted of the rows of b.
 func (l *lateRows) tell(b *vec.Batch) error {
-	if l == nil {
+	if l == nil || l.row < 0 {
 		return nil
 	}
+	l.row = -1
+	if l.ctx.Counters != nil {
+		l.ctx.Counters.Late.Add(&l.by)
+	}
+	l.by = op.LateBy{}
 	if len(l.missed) > 0 {
 		for _, w := range l.missed {
 			l.ctx.Missed(w.start, w.end, w.rows)

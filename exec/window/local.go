@@ -154,10 +154,11 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 
 // passed notes the windows that row r, whose slice ends at end, is late for.
 func (o *Local) passed(b *vec.Batch, r int32, end, stamp int64) error {
-	if o.lates == nil {
+	first := o.firstEnd(end)
+	if o.lates == nil || first > o.lastEnd(end) {
 		return nil
 	}
-	return o.missed(b, r, &slice{start: end - o.width, end: end, first: o.over(end)}, stamp)
+	return o.missed(b, r, &slice{start: end - o.width, end: end, first: o.over(first), last: o.over(o.lastEnd(end))}, stamp)
 }
 
 // alike counts the rows, at least one, that follow one another with a time from lo up to hi and a

@@ -155,11 +155,17 @@ func stamped(rows []exectest.Out) []string {
 type lateLog struct {
 	rows   []string
 	missed map[string]int
+	by     op.LateBy
+	last   *types.Value // of the row that was noted last
 }
 
 func (l *lateLog) add(in types.Schema, s exectest.Step, w [2]int64, over, wm int64) {
 	if l == nil {
 		return
+	}
+	if &s.Vals[0] != l.last { // the windows of a row come one after the other, the one that it missed by most first
+		l.last = &s.Vals[0]
+		l.by.Note(wm - over)
 	}
 	var text []string
 	for i, x := range s.Vals {

@@ -20,6 +20,7 @@ type witness struct {
 	missed   map[string]int64
 	told     map[string]int // how often a window was told of in the batch at hand
 	err      error
+	counters *op.Counters
 }
 
 func newWitness(o op.Operator, late bool, src, pos int) *witness {
@@ -29,7 +30,7 @@ func newWitness(o op.Operator, late bool, src, pos int) *witness {
 // Open implements op.Operator.
 func (w *witness) Open(c *op.Context, out op.Output) error {
 	cc := *c
-	cc.Label = "agg"
+	cc.Label, w.counters = "agg", c.Counters
 	if w.late {
 		cc.Late = func(b *vec.Batch) error {
 			if b.Kinds != nil {

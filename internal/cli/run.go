@@ -554,6 +554,34 @@ func account(w io.Writer, file string, r *job.Report, begin job.Status, failed b
 		fmt.Fprintf(w, "%s came after their windows had closed and were dropped (numLateRecordsDropped). A larger delay in\n"+
 			"WATERMARK FOR keeps more of them and makes results later.\n", show.Plural(r.Late, "late row", "late rows"))
 	}
+	if text := lateBy(r); text != "" {
+		fmt.Fprintln(w, text)
+	}
+}
+
+// lateNames are connector.LateBounds for people.
+var lateNames = [len(connector.LateBounds)]string{"1 s", "10 s", "1 min", "5 min", "1 h", "6 h", "1 d"}
+
+// lateBy says by how much rows missed windows, "" where none did.
+func lateBy(r *job.Report) string {
+	var all op.LateBy
+	for i := range r.Nodes {
+		all.Add(&r.Nodes[i].LateBy)
+	}
+	if all.Count() == 0 {
+		return ""
+	}
+	var parts []string
+	for i, n := range all.Rows {
+		switch {
+		case n == 0:
+		case i == len(lateNames):
+			parts = append(parts, show.Count(n)+" by more than "+lateNames[i-1])
+		default:
+			parts = append(parts, show.Count(n)+" by up to "+lateNames[i])
+		}
+	}
+	return "Rows missed their windows: " + strings.Join(parts, ", ") + "."
 }
 
 // keepsDeadLetters reports whether some table of a job has a dead-letter output: without one the

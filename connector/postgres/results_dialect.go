@@ -68,14 +68,29 @@ func (dialect) Aggregate(fn, expr string, t types.Type) (string, types.Type) {
 		return map[string]string{"min": "bool_and", "max": "bool_or"}[fn] + "(" + expr + ")", t.AsNullable()
 	case fn == "min" || fn == "max":
 		return fn + "(" + expr + ")", t.AsNullable()
+	case fn == "avg" && t.IsApprox():
+		return sumApprox(expr) + " / nullif(count(" + expr + "), 0)", types.DoubleType
 	case fn == "avg":
 		return "avg(" + expr + ")::float8", types.DoubleType
 	case t.IsApprox():
-		return "sum(" + expr + "::float8)", types.DoubleType
+		return sumApprox(expr), types.DoubleType
 	case t.Kind == types.Decimal:
 		return "sum(" + expr + ")", types.DecimalType(38, t.Scale)
 	}
 	return "sum(" + expr + ")", types.BigIntType
+}
+
+// sumApprox adds up a column of DOUBLE or FLOAT. PostgreSQL's own sum of them is an error where it grows too large, and
+// the statement fails for all windows; here it is infinite then, as it is for everybody else. Values that can make it so
+// are added up as NUMERIC, which takes them.
+func sumApprox(expr string) string {
+	const huge, most = "1e290", "1.7976931348623158e308"
+	x := "(" + expr + ")::float8"
+	rest := "sum(" + x + ") FILTER (WHERE abs(" + x + ") < " + huge + ")"
+	large := "sum((" + x + ")::text::numeric) FILTER (WHERE abs(" + x + ") >= " + huge + ")" // NaN is above all; a cast that goes by no text rounds
+	all := "(" + large + " + coalesce(" + rest + ", 0)::numeric)"
+	return "CASE WHEN " + large + " IS NULL THEN " + rest + " WHEN " + all + " = 'NaN' THEN 'NaN'::float8 WHEN " + all + " > " + most +
+		" THEN 'Infinity'::float8 WHEN " + all + " < -" + most + " THEN '-Infinity'::float8 ELSE " + all + "::float8 END"
 }
 
 // Distinct implements sqlstore.Dialect.

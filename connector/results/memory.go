@@ -422,12 +422,17 @@ func (m *Memory) aggregate(s Sum, rows [][]any, t types.Type) any {
 		return slices.MaxFunc(vals, func(a, b any) int { return compareValues(a, b, t) })
 	}
 	sum := new(big.Rat)
+	odd, some := 0.0, false // the sum of what is no number or infinite
 	for _, v := range vals {
 		if x, ok := new(big.Rat).SetString(fmt.Sprint(v)); ok {
 			sum.Add(sum, x)
+		} else if f, ok := notFinite(fmt.Sprint(v)); ok {
+			odd, some = odd+f, true
 		}
 	}
 	switch {
+	case some:
+		return odd
 	case s.Fn == "avg":
 		f, _ := sum.Quo(sum, new(big.Rat).SetInt64(int64(len(vals)))).Float64()
 		return f

@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -244,11 +245,27 @@ func lateFor(missed []connector.MissedWindow, start int64) (n int64) {
 	return n
 }
 
-// addSums adds decimals exactly; "" is NULL.
+// notFinite reads a sum that is no number or infinite.
+func notFinite(text string) (float64, bool) {
+	v, ok := approx(text)
+	return v, ok && (math.IsNaN(v) || math.IsInf(v, 0))
+}
+
+// addSums adds decimals exactly; "" is NULL. What is no number, or infinite, makes the sum so.
 func addSums(to, sums map[string]string) {
 	for c, text := range sums {
 		v, ok := new(big.Rat).SetString(text)
-		if !ok {
+		if was, special := notFinite(to[c]); special || !ok {
+			x, known := approx(text)
+			if special {
+				x += was
+			}
+			if special && text == "" {
+				x = was
+			}
+			if special || known {
+				to[c] = strconv.FormatFloat(x, 'g', -1, 64)
+			}
 			continue
 		}
 		scale := 0

@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -108,6 +109,24 @@ func (c *Counted) Recount(l *Layout, got []Total, late func(window int64) int64)
 // near is how much sums of DOUBLE and FLOAT may differ, which depend on the order of the rows.
 const near = 1e-9
 
+// approx reads a sum of DOUBLE or FLOAT, as stores and we write it: nan, -inf, Infinity, and numbers beyond all that
+// DOUBLE holds, which are infinite.
+func approx(text string) (float64, bool) {
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// alike reports whether two sums are the same but for the order of their rows.
+func alike(v, w float64) bool {
+	switch {
+	case v == w || math.IsNaN(v) && math.IsNaN(w):
+		return true
+	case math.IsInf(v, 0) || math.IsInf(w, 0): // all is near to these
+		return false
+	}
+	return math.Abs(v-w) <= near*max(math.Abs(v), math.Abs(w), 1)
+}
+
 // unequal lists the columns whose sums differ.
 func unequal(l *Layout, a, b *Total) []string {
 	var out []string
@@ -117,10 +136,10 @@ func unequal(l *Layout, a, b *Total) []string {
 			continue
 		}
 		if f.Type.IsApprox() {
-			v, err1 := strconv.ParseFloat(x, 64)
-			w, err2 := strconv.ParseFloat(y, 64)
-			if err1 == nil && err2 == nil && math.Abs(v-w) <= near*max(math.Abs(v), math.Abs(w), 1) {
-				continue
+			if v, ok := approx(x); ok {
+				if w, ok := approx(y); ok && alike(v, w) {
+					continue
+				}
 			}
 		} else if v, ok := new(big.Rat).SetString(x); ok {
 			if w, ok := new(big.Rat).SetString(y); ok && v.Cmp(w) == 0 {

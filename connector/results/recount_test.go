@@ -69,10 +69,36 @@ func TestRecount(t *testing.T) {
 	if r := (&Counted{Totals: source[:1]}).Recount(l, got[:1], Late(nil)); !r.Passed {
 		t.Errorf("sums of doubles depend on their order: %+v", r)
 	}
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{{"nan", "NaN", true}, {"inf", "+Inf", true}, {"-Infinity", "-inf", true}, {"Infinity", "-inf", false}, {"nan", "1", false}, {"inf", "1e308", false},
+		{"1" + strings.Repeat("0", 310), "+Inf", true}, {"", "nan", false}, {"1e308", "1e308", true}} {
+		r := (&Counted{Totals: []Total{total(0, 1, "1", c.b, "1")}}).Recount(l, []Total{total(0, 1, "1", c.a, "1")}, Late(nil))
+		if r.Passed != c.same {
+			t.Errorf("%s and %s: %+v", c.a, c.b, r)
+		}
+	}
 	if r := (&Counted{}).Recount(l, nil, Late(nil)); r.Passed {
 		t.Error("nothing was compared, and it passed")
 	}
 	if r := (&Counted{Why: "it does not end"}).Recount(l, got, Late(nil)); r.Passed || r.Why == "" || r.Windows != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestAddSums keeps what is no number, or infinite, in the sum over all windows, in whatever order they come.
+func TestAddSums(t *testing.T) {
+	for _, c := range []struct{ in, want string }{{"1 2.5", "3.5"}, {"nan 1", "NaN"}, {"1 nan 2", "NaN"}, {"inf 5 -3", "+Inf"}, {"5 -Infinity", "-Inf"}, {"inf -inf", "NaN"}, {"inf - 1", "+Inf"}, {"- 1", "1"}} {
+		to := map[string]string{}
+		for _, x := range strings.Fields(c.in) {
+			if x == "-" {
+				x = ""
+			}
+			addSums(to, map[string]string{"x": x})
+		}
+		if to["x"] != c.want {
+			t.Errorf("%s: %s, want %s", c.in, to["x"], c.want)
+		}
 	}
 }

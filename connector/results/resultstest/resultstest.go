@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -189,7 +191,7 @@ func Run(t *testing.T, open func(t testing.TB) Target) {
 		name string
 		f    func(*suite)
 	}{
-		{"newest revision", (*suite).newest}, {"values", (*suite).values}, {"sums", (*suite).sums}, {"pointer", (*suite).pointer}, {"two set the pointer", (*suite).race},
+		{"newest revision", (*suite).newest}, {"values", (*suite).values}, {"sums", (*suite).sums}, {"sums that are no numbers", (*suite).strange}, {"pointer", (*suite).pointer}, {"two set the pointer", (*suite).race},
 		{"progress", (*suite).progress}, {"repeats", (*suite).repeats}, {"reconcile and promote", (*suite).promote}, {"corrections of promoted windows", (*suite).corrected},
 		{"prune", (*suite).prune}, {"drop", (*suite).drop}, {"conflicts", (*suite).conflict}, {"records", (*suite).records}, {"readers while generations change", (*suite).readers},
 		{"nothing", (*suite).nothing},
@@ -200,6 +202,57 @@ func Run(t *testing.T, open func(t testing.TB) Target) {
 			s.must(s.Store.Ensure(t.Context()))
 			x.f(s)
 		})
+	}
+}
+
+// strange adds up doubles that are no numbers, infinite, or too large together. Each window says what its sum is, none
+// keeps those of the others from being told, and the sums are those that the same rows have elsewhere.
+func (s *suite) strange() {
+	inf, nan, most := math.Inf(1), math.NaN(), math.MaxFloat64
+	windows := [][]float64{{1e308, 1e308, 2}, {-1e308, -1e308}, {nan, 1}, {inf, 1}, {-inf, 1}, {inf, -inf}, {most}, {-most, 1}, {1e308, -1e308, 5}, {1e300, 1.5}, {0.1, 0.2}}
+	var cells [][]types.Value
+	tally := results.NewTally(s.Store.Layout())
+	for w, values := range windows {
+		for i, v := range values {
+			row := cell{fmt.Sprintf("X%d", i), w, results.Live, 1, 0, false, ""}.row()
+			row[5] = v
+			cells = append(cells, row)
+			s.must(tally.Add(at(w), func(column string) (string, bool) {
+				switch column {
+				case "share":
+					return strconv.FormatFloat(v, 'g', -1, 64), true
+				default:
+					return "0", true
+				}
+			}))
+		}
+	}
+	s.Target.Write(s, cells, &connector.Progress{Job: "board", Table: "board", Lineage: "l1", Checkpoint: 1, Generation: results.Live, Watermark: at(20), Rows: int64(len(cells)), At: base})
+	got, err := s.Store.Totals(s.Context(), results.Live, vec.MinTime, vec.MaxTime)
+	s.must(err)
+	if len(got) != len(windows) {
+		s.Fatalf("%d windows: %+v", len(got), got)
+	}
+	r := (&results.Counted{Totals: tally.Totals()}).Recount(s.Store.Layout(), got, results.Late(nil))
+	if !r.Passed || r.Same != len(windows) {
+		var b strings.Builder
+		s.must(r.Text(&b, results.Live))
+		s.Errorf("%s", &b)
+	}
+	rows, err := s.Store.Query(s.Context(), results.Query{From: vec.MinTime, To: vec.MaxTime, Group: []string{"window_start"}, Sums: []results.Sum{{Fn: "sum", Column: "share"}, {Fn: "avg", Column: "share"}}})
+	s.must(err)
+	for w, values := range windows {
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		for i, want := range []float64{sum, sum / float64(len(values))} {
+			v, ok := rows.Rows[w][1+i].(float64)
+			overflows := i == 1 && math.IsInf(sum, 0) && !math.IsInf(values[0], 0) // the mean may be told all the same
+			if ok = ok && (v == want || math.IsNaN(v) && math.IsNaN(want) || math.Abs(v-want) < 1e-9*math.Abs(want) || overflows); !ok {
+				s.Errorf("of %v: %v, want %v", values, rows.Rows[w][1+i], want)
+			}
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func (f *dashboardFlags) serve(ctx context.Context, given string, ready func(url
 	if err != nil {
 		return err
 	}
-	board, err := dashboard.New(dashboard.Options{Sources: sources, Config: f.config, Local: metrics.Local(l.Addr()), Hosts: f.hosts,
+	board, err := dashboard.New(dashboard.Options{Sources: sources, Script: path, Config: f.config, Local: metrics.Local(l.Addr()), Hosts: f.hosts,
 		ReadOnly: f.readOnly, Version: version.String()})
 	if err != nil {
 		_ = l.Close() // it was not used

@@ -48,6 +48,9 @@ type books struct {
 	reconciled  map[string][]results.Range
 	missed      map[string][]connector.MissedWindow // by generation: what the job's own missed since that was begun
 
+	failure error     // of the last look, where it is not tried again until
+	again   time.Time // this time
+
 	newest map[string]newestWindow // by generation asked for
 	epoch  uint64                  // rises when states may have changed without new rows
 }
@@ -81,6 +84,26 @@ type missedSpan struct {
 func newBooks(s *Source) *books {
 	return &books{src: s, times: results.TimesOf(s.Table.Results), gens: map[string]*generation{}, known: map[string]results.Knowledge{}, conflicts: -1,
 		newest: map[string]newestWindow{}, slowVersion: -1}
+}
+
+// patience is how long a look may fail without others being kept waiting for the next one.
+const patience = 2 * time.Second
+
+// note keeps a failure that took long: until it is time to look again, the tables of other targets are not kept
+// waiting for it.
+func (b *books) note(err error, now, begun time.Time) {
+	b.failure, b.again = nil, now
+	if took := now.Sub(begun); err != nil && took > patience {
+		b.failure, b.again = err, now.Add(took)
+	}
+}
+
+// trouble is the failure that was noted, until it is time to look again.
+func (b *books) trouble(now time.Time) error {
+	if b.failure != nil && now.Before(b.again) {
+		return b.failure
+	}
+	return nil
 }
 
 // update reads what is new. wanted are generations that tiles ask for by name.

@@ -7,7 +7,7 @@
 // A Server looks at them at an interval, once for all who watch, and sends what has changed as server-sent
 // events. The package starts no goroutine: whoever serves Server.Handler also calls Server.Run.
 //
-// Locks: Server.polling is held over a whole poll and guards the books; Server.mu guards the board, what
+// Locks: Server.polling is held over a whole poll and guards the books and the pages of tables; Server.mu guards the board, what
 // was seen last and the list of viewers, and is held for short moments only. polling is taken first.
 package dashboard
 
@@ -22,8 +22,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // Options is what a Server shows and whom it serves.
@@ -31,6 +29,8 @@ type Options struct {
 	Sources []Source
 	// Board is shown where Config names no file; nil: DefaultBoard.
 	Board *Board
+	// Script is the SQL file that writes the tables, as commands that the page names are told it; "": FILE.sql.
+	Script string
 	// Config is the YAML file of the board; changes made in the page are saved there. "": they are kept
 	// in memory. A file that is not there yet is made by the first change.
 	Config string
@@ -57,6 +57,7 @@ type Server struct {
 	polling sync.Mutex
 	books   map[string]*books // by key of the source
 	marks   map[view]map[string]lookedAt
+	pages   map[pageKey]keptPage
 
 	mu      sync.Mutex
 	sources []Source
@@ -100,7 +101,7 @@ type fileMark struct {
 
 // New returns a server for o, and an error where its board cannot be read.
 func New(o Options) (*Server, error) {
-	s := &Server{o: o, now: o.Now, books: map[string]*books{}, marks: map[view]map[string]lookedAt{}, sources: o.Sources,
+	s := &Server{o: o, now: o.Now, books: map[string]*books{}, marks: map[view]map[string]lookedAt{}, pages: map[pageKey]keptPage{}, sources: o.Sources,
 		seen: map[view]*picture{}, viewers: map[*viewer]bool{}}
 	if s.now == nil {
 		s.now = time.Now
@@ -320,6 +321,9 @@ func (s *Server) poll(ctx context.Context, v view) {
 			if err = failed[found[i].key()]; err == nil {
 				d, err = s.pollTile(ctx, v, t, found[i])
 			}
+			if errors.Is(err, context.DeadlineExceeded) {
+				failed[found[i].key()] = err // others are not kept waiting for the same
+			}
 			if d == nil && err == nil {
 				continue // nothing new
 			}
@@ -333,7 +337,7 @@ func (s *Server) poll(ctx context.Context, v view) {
 			if found[i] != nil {
 				d.Source = found[i].key()
 			}
-			d.Error = err.Error()
+			d.fail(err)
 		} else {
 			pic.last[t.ID] = d
 		}
@@ -380,11 +384,16 @@ func (s *Server) pollSources(ctx context.Context, v view, pic *picture, tiles []
 			b = newBooks(src)
 			s.books[key] = b
 		}
-		c, cancel := context.WithTimeout(ctx, storeTimeout)
-		err := b.update(c, wanted, s.now())
-		cancel()
+		err := b.trouble(s.now())
+		if err == nil {
+			c, cancel := context.WithTimeout(ctx, storeTimeout)
+			begun := s.now()
+			err = b.update(c, wanted, begun)
+			cancel()
+			b.note(err, s.now(), begun)
+		}
 		if err != nil {
-			failed[key] = fmt.Errorf("table %s cannot be read: %w", src.Table.Name, err)
+			failed[key] = unreadable(src, err)
 		}
 		s.show(v, "source", key, pic.sources, b.status(failed[key], wanted))
 	}
@@ -408,143 +417,11 @@ func (s *Server) pollTile(ctx context.Context, v view, t *Tile, src *Source) (*D
 	d, err := fit.load(c, b, v == viewClosed)
 	if err == nil {
 		s.marks[v][t.ID] = lookedAt{now, m}
-	} else {
-		delete(s.marks[v], t.ID)
+		return d, nil
 	}
-	return d, err
-}
-
-// Status is what the page says of a source. Times are ms since 1970; those that are unknown are absent.
-type Status struct {
-	Name   string `json:"name"`
-	Table  string `json:"table"`
-	Memory bool   `json:"memory,omitempty"`
-	Error  string `json:"error,omitempty"`
-	// Pointer is the version of the pointer; Ranges are what it says, Default the generation of all else.
-	Pointer     int64            `json:"pointer"`
-	Default     string           `json:"default"`
-	Ranges      []RangeStatus    `json:"ranges,omitempty"`
-	Generations []GenerationInfo `json:"generations,omitempty"`
-	// Progress is that of each generation that is shown.
-	Progress map[string]ProgressStatus `json:"progress"`
-	// VersionConflicts are keys with an equal revision and different content; absent where not counted.
-	VersionConflicts *int64      `json:"versionConflicts,omitempty"`
-	Held             *HeldStatus `json:"held,omitempty"`
-}
-
-// RangeStatus is a range of windows that belongs to a generation.
-type RangeStatus struct {
-	From       *int64 `json:"from,omitempty"`
-	To         *int64 `json:"to,omitempty"`
-	Generation string `json:"generation"`
-}
-
-// GenerationInfo is a generation that the table has rows of.
-type GenerationInfo struct {
-	Name       string `json:"name"`
-	First      int64  `json:"first"`
-	Last       int64  `json:"last"`
-	Keys       int64  `json:"keys"`
-	Revisions  int64  `json:"revisions"`
-	Reconciled bool   `json:"reconciled,omitempty"`
-}
-
-// ProgressStatus is how far a generation has come.
-type ProgressStatus struct {
-	Watermark  *int64   `json:"watermark,omitempty"`
-	Ended      bool     `json:"ended,omitempty"` // the input has
-	MaxTime    *int64   `json:"maxTime,omitempty"`
-	Checkpoint int64    `json:"checkpoint"`
-	At         int64    `json:"at"`
-	Passed     int      `json:"passed"`
-	Done       int      `json:"done"`
-	Idle       int      `json:"idle"`
-	Splits     int      `json:"splits"`
-	IdleSplits []string `json:"idleSplits,omitempty"`
-	Expected   int64    `json:"expected,omitempty"`
-	Seen       int64    `json:"seen,omitempty"`
-	Missing    []string `json:"missing,omitempty"`
-	// DueRows says that Expected and Seen count rows, and DueStart and DueEnd which window they are of.
-	DueRows    bool  `json:"dueRows,omitempty"`
-	DueStart   int64 `json:"dueStart,omitempty"`
-	DueEnd     int64 `json:"dueEnd,omitempty"`
-	Late       int64 `json:"late"`
-	Rejected   int64 `json:"rejected"`
-	Duplicates int64 `json:"duplicates"`
-	Stale      int64 `json:"stale"`
-	Conflicts  int64 `json:"conflicts"`
-	Expired    int64 `json:"expired"`
-	Rows       int64 `json:"rows"`
-	Missed     int   `json:"missed,omitempty"` // windows that need a backfill for rows that came too late
-}
-
-// HeldStatus is what memory holds of a table.
-type HeldStatus struct {
-	Keys    int   `json:"keys"`
-	Limit   int   `json:"limit"`
-	Dropped int64 `json:"dropped"`
-	Since   int64 `json:"since"`
-	// Topic says that the rows are those of a topic, which has neither a pointer nor progress: the newest
-	// generation counts, and the watermark is that of the rows; Undated that rows carry none.
-	Topic   bool `json:"topic,omitempty"`
-	Undated bool `json:"undated,omitempty"`
-	// From says where in the topic the reading began, where that is not its beginning.
-	From string `json:"from,omitempty"`
-	// Behind is how many records are left to read until the present is reached, -1 where that is not known;
-	// absent when it was reached.
-	Behind *int64 `json:"behind,omitempty"`
-}
-
-// inMemory is implemented by Readers whose rows are in this process.
-type inMemory interface {
-	// version rises with each change.
-	version() uint64
-	held() HeldStatus
-}
-
-// status is what the page says of the source. wanted are generations that tiles ask for besides.
-func (b *books) status(err error, wanted []string) *Status {
-	s := &Status{Name: b.src.key(), Table: b.src.Table.Name, Memory: b.src.Memory, Pointer: b.pointer.Version, Default: b.live,
-		Progress: map[string]ProgressStatus{}}
-	if err != nil {
-		s.Error = err.Error()
+	delete(s.marks[v], t.ID)
+	if kindOf(err) != (kind{}) {
+		err = unreadable(src, err)
 	}
-	shown := append([]string{b.live}, wanted...)
-	for _, r := range b.pointer.Ranges {
-		s.Ranges = append(s.Ranges, RangeStatus{moment(r.From), moment(r.To), r.Generation})
-		shown = append(shown, r.Generation)
-	}
-	for _, g := range b.listed {
-		s.Generations = append(s.Generations, GenerationInfo{g.Name, g.FirstWindow, g.LastWindow, g.Keys, g.Revisions, len(b.reconciled[g.Name]) > 0})
-	}
-	for _, name := range shown {
-		if g := b.gens[name]; g != nil && g.known {
-			s.Progress[name] = g.status(b.times.Local(g.last.Watermark))
-		}
-	}
-	if b.conflicts >= 0 {
-		s.VersionConflicts = &b.conflicts
-	}
-	if l, ok := b.src.Store.(inMemory); ok {
-		held := l.held()
-		s.Held = &held
-	}
-	return s
-}
-
-// moment is a point in time, nil for the ends of time.
-func moment(ms int64) *int64 {
-	if ms == vec.MinTime || ms == vec.MaxTime {
-		return nil
-	}
-	return &ms
-}
-
-// status is how far a generation has come; local is its watermark in the windows' local time.
-func (g *generation) status(local int64) ProgressStatus {
-	p := &g.last
-	return ProgressStatus{Watermark: moment(local), Ended: p.Watermark == vec.MaxTime, MaxTime: moment(p.MaxTime),
-		Checkpoint: p.Checkpoint, At: p.At, Passed: p.SplitsPassed, Done: p.SplitsDone, Idle: p.SplitsIdle, Splits: p.Splits,
-		IdleSplits: p.IdleSplits, Expected: p.Expected, Seen: p.Seen, Missing: p.Missing, DueRows: p.DueRows, DueStart: p.DueStart, DueEnd: p.DueEnd, Late: p.Late, Rejected: p.Rejected,
-		Duplicates: p.Duplicates, Stale: p.Stale, Conflicts: p.Conflicts, Expired: p.Expired, Rows: p.Rows, Missed: len(g.missed)}
+	return nil, err
 }

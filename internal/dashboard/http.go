@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -84,6 +85,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/data", s.serveData)
 	mux.HandleFunc("GET /api/events", s.serveEvents)
 	mux.HandleFunc("GET /api/board.yaml", s.serveYAML)
+	mux.HandleFunc("GET /api/tiles/{id}/rows", s.servePage)
 	mux.HandleFunc("POST /api/preview", s.change(s.preview))
 	mux.HandleFunc("PUT /api/board", s.change(s.putBoard))
 	mux.HandleFunc("POST /api/tiles", s.change(s.addTile))
@@ -161,6 +163,8 @@ type described struct {
 	Saved   string `json:"saved,omitempty"`
 	Broken  string `json:"broken,omitempty"`
 	Version string `json:"version,omitempty"`
+	// Script is the SQL file that writes the tables, for commands.
+	Script string `json:"script"`
 	// Page is the edition of the page's files.
 	Page string `json:"page"`
 	Now  int64  `json:"now"`
@@ -180,7 +184,7 @@ type describedFrom struct {
 func (s *Server) describe() []byte {
 	every, _ := refreshOf(s.board.Refresh)
 	d := described{Edition: s.edition, Board: s.board, Sources: []describedFrom{}, Editable: !s.o.ReadOnly, Broken: s.broken,
-		Version: s.o.Version, Page: pageEdition, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
+		Version: s.o.Version, Script: cmp.Or(s.o.Script, "FILE.sql"), Page: pageEdition, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
 	if s.o.Config != "" {
 		d.Saved = path.Base(s.o.Config)
 	}

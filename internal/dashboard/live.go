@@ -3,8 +3,6 @@ package dashboard
 import (
 	"context"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
@@ -21,15 +19,10 @@ const liveHistory = 4096 // progress rows kept
 // called from several goroutines. Its memory is bounded by the number of keys: the keys that were there first
 // go first, and how many went is known.
 type Live struct {
-	table *connector.Table
-
-	mu      sync.Mutex
-	cells   cells
-	epochs  []uint32 // by slot: of the start of the job that a row is of
-	epoch   uint32
-	changes uint64
-	past    []connector.Progress // the oldest first
-	since   time.Time
+	memory
+	epochs []uint32 // by slot: of the start of the job that a row is of; guarded by mu, as all that follows
+	epoch  uint32
+	past   []connector.Progress // the oldest first
 }
 
 // NewLive returns an empty Live of a table with Results; limit 0 is DefaultLiveKeys.
@@ -37,7 +30,7 @@ func NewLive(t *connector.Table, limit int) *Live {
 	if limit <= 0 {
 		limit = DefaultLiveKeys
 	}
-	return &Live{table: t, cells: newCells(t, limit), since: time.Now()}
+	return &Live{memory: newMemory(t, limit)}
 }
 
 // Add takes the rows of a batch that the job gives to the sink of the table. The batch is only read.
@@ -96,14 +89,7 @@ func (l *Live) Restarted() {
 func (l *Live) held() HeldStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return HeldStatus{Keys: l.cells.rows.N, Limit: l.cells.limit, Dropped: l.cells.dropped, Since: l.since.UnixMilli()}
-}
-
-// version implements inMemory.
-func (l *Live) version() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.changes
+	return l.holds()
 }
 
 // Query implements Reader.
@@ -141,21 +127,8 @@ func (l *Live) Generations(context.Context) ([]results.Generation, error) {
 	return []results.Generation{g}, nil
 }
 
-// Missed implements Reader: all that is known is in the progress.
-func (l *Live) Missed(context.Context, string, int64) ([]connector.MissedWindow, error) {
-	return nil, nil
-}
-
-// Corrected implements Reader: memory knows one generation.
-func (l *Live) Corrected(context.Context, string, int64, int64, int64) ([]connector.MissedWindow, error) {
-	return nil, nil
-}
-
 // Conflicts implements Reader: nobody looks for them in memory.
 func (l *Live) Conflicts(context.Context, string) (int64, error) { return -1, nil }
-
-// Records implements Reader.
-func (l *Live) Records(context.Context, string) ([]results.Record, error) { return nil, nil }
 
 var (
 	_ Reader   = (*Live)(nil)

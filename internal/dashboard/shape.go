@@ -2,15 +2,11 @@ package dashboard
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/tidemark-stream/tidemark/connector/results"
-	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // several refuses to choose between rows that fall on one point.
@@ -53,7 +49,8 @@ func (t *tile) number(d *Data, ps []point) error {
 		n.Revision = 0 // of no single cell
 	}
 	states := strings.Builder{}
-	for _, w := range windowsOf(ps) {
+	course := windowsOf(ps)
+	for _, w := range course[max(0, len(course)-maxSpark):] {
 		part, tally := adder{fn: t.value.fn}, Tally{}
 		for _, p := range w {
 			part.add(p.v, p.count)
@@ -206,93 +203,4 @@ func (t *tile) bars(d *Data, ps []point) error {
 	}
 	d.Idle = idleWindows(ps)
 	return nil
-}
-
-// table reads whole rows.
-func (t *tile) table(ctx context.Context, d *Data) error {
-	r := t.src.Table.Results
-	limit := cmp.Or(t.Limit, defaultRows)
-	from := vec.MinTime
-	if !t.span.isZero() {
-		var err error
-		if from, _, err = t.from(ctx); err != nil {
-			return err
-		}
-	}
-	q := results.Query{Generation: t.Generation, From: from, To: vec.MaxTime, Where: t.Where, Order: slices.Clone([]string(t.Order)), Limit: limit + 1}
-	if len(q.Order) == 0 && r.WindowStart != "" {
-		q.Order = []string{"-" + r.WindowStart}
-	}
-	for _, k := range r.Key { // rows that are equal otherwise keep their places
-		if !slices.Contains(q.Order, k) && !slices.Contains(q.Order, "-"+k) {
-			q.Order = append(slices.Clip(q.Order), k)
-		}
-	}
-	if t.only {
-		q.To, q.Limit = t.b.lastClosed(), maxPoints
-	}
-	rows, err := t.src.Store.Query(ctx, q)
-	if err != nil {
-		return err
-	}
-	d.Table = &TableData{Rows: []Row{}}
-	shown := t.shown(d.Table)
-	at := places{-1, -1, -1, -1, -1, -1, -1, nil}
-	for i, f := range rows.Columns {
-		at.find(r.WindowStart, f.Name, &at.start, i)
-		at.find(r.WindowEnd, f.Name, &at.end, i)
-		at.find(r.Column["generation"], f.Name, &at.gen, i)
-		at.find(r.Column["is_final"], f.Name, &at.flag, i)
-		at.find(finalColumn, f.Name, &at.flag, i) // which comes last
-		at.find(r.Column["revision"], f.Name, &at.revision, i)
-	}
-	gens, idle := map[string]bool{}, map[window]bool{}
-	for _, row := range rows.Rows {
-		p := at.point(t, row)
-		if t.only && !t.b.closed(p.w, p.gen, p.state) {
-			continue
-		}
-		if len(d.Table.Rows) == limit {
-			d.Note = fmt.Sprintf("the first %d rows; there are more (limit, where and last choose)", limit)
-			break
-		}
-		out := Row{State: string(p.state), Revision: p.revision, Generation: p.gen, Idle: p.idle}
-		for _, c := range shown {
-			out.Cells = append(out.Cells, clip(jsonValue(row[c])))
-		}
-		d.Table.Rows = append(d.Table.Rows, out)
-		d.Tally.count(p.state)
-		gens[p.gen] = true
-		if p.idle {
-			idle[p.w] = true
-		}
-	}
-	d.Generations, d.Idle = slices.Sorted(maps.Keys(gens)), len(idle)
-	if len(d.Table.Rows) == 0 {
-		d.Empty = "no rows yet"
-		if t.only {
-			d.Empty = "no window is final in a reconciled generation yet"
-		}
-	}
-	return nil
-}
-
-// shown lists the columns of a table tile and where they are in the rows.
-func (t *tile) shown(d *TableData) (at []int) {
-	all := t.src.columns()
-	names := t.Columns
-	if len(names) == 0 {
-		for _, c := range all {
-			switch c.Role {
-			case "key", "value", "start", "end":
-				names = append(names, c.Name)
-			}
-		}
-	}
-	for _, n := range names {
-		i := slices.IndexFunc(all, func(c ColumnInfo) bool { return c.Name == n })
-		d.Columns = append(d.Columns, all[i])
-		at = append(at, i)
-	}
-	return at
 }

@@ -17,6 +17,7 @@ const (
 	maxPoints    = 20_000 // rows read for one tile
 	defaultSpan  = 48     // windows of a series
 	sparkSpan    = 24     // windows behind a number
+	maxSpark     = 500    // and at most
 	defaultLines = 8      // lines of a series and
 	defaultBars  = 12     // bars
 	defaultRows  = 50     // and rows of a table, where the tile does not say
@@ -28,9 +29,11 @@ type Data struct {
 	Source string `json:"source"`
 	// Error says why there is nothing new; what else there is, is older then.
 	Error string `json:"error,omitempty"`
-	Label string `json:"label,omitempty"` // of the value
-	Unit  string `json:"unit,omitempty"`
-	Tally *Tally `json:"tally,omitempty"`
+	// Remedy is what helps against it, where that is known.
+	Remedy string `json:"remedy,omitempty"`
+	Label  string `json:"label,omitempty"` // of the value
+	Unit   string `json:"unit,omitempty"`
+	Tally  *Tally `json:"tally,omitempty"`
 	// Generations are those that the cells are of.
 	Generations []string `json:"generations,omitempty"`
 	// Idle are the windows shown that closed while splits were idle, by start.
@@ -115,10 +118,18 @@ type Bar struct {
 	Idle     bool   `json:"idle,omitempty"`
 }
 
-// TableData is rows.
+// TableData is a page of rows.
 type TableData struct {
 	Columns []ColumnInfo `json:"columns"`
 	Rows    []Row        `json:"rows"`
+	// From is the place of the first row among all, from 0; Size how many rows a page has.
+	From int `json:"from"`
+	Size int `json:"size"`
+	// Total is how many rows there are; More says that there are more than that, which nobody counted.
+	Total int64 `json:"total"`
+	More  bool  `json:"more,omitempty"`
+	// Reach is how many rows can be paged to.
+	Reach int `json:"reach"`
 }
 
 // Row is one row with what is known of it.
@@ -200,13 +211,9 @@ type point struct {
 
 // load reads what the tile shows. b is the source's books, only says that it is for the closed report.
 func (t *tile) load(ctx context.Context, b *books, only bool) (*Data, error) {
-	t.b, t.only = b, only
-	d := &Data{ID: t.ID, Source: t.src.key(), Tally: &Tally{}, Unit: t.src.Table.Results.Units[t.field.Name]}
-	if t.value.fn == "count" {
-		d.Unit = ""
-	}
+	d := t.blank(b, only)
 	if t.Kind == Table {
-		return d, t.table(ctx, d)
+		return d, t.table(ctx, d, 0)
 	}
 	d.Label = t.value.String()
 	points, err := t.points(ctx)
@@ -238,6 +245,16 @@ func (t *tile) load(ctx context.Context, b *books, only bool) (*Data, error) {
 	}
 	d.Note += t.note
 	return d, err
+}
+
+// blank is what a tile shows before it was read.
+func (t *tile) blank(b *books, only bool) *Data {
+	t.b, t.only = b, only
+	d := &Data{ID: t.ID, Source: t.src.key(), Tally: &Tally{}, Unit: t.src.Table.Results.Units[t.field.Name]}
+	if t.value.fn == "count" {
+		d.Unit = ""
+	}
+	return d
 }
 
 // points reads the rows behind a number, a series or bars, the oldest window first.
@@ -447,13 +464,9 @@ func (at *places) point(t *tile, row []any) point {
 	}
 	for i, k := range at.by {
 		if i > 0 {
-			p.by += " \u00b7 "
+			p.by += between
 		}
-		if s := textOf(get(k)); s != "" {
-			p.by += s
-		} else {
-			p.by += "''" // which can be seen
-		}
+		p.by += nameOf(get(k))
 	}
 	flagged, _ := get(at.flag).(bool)
 	p.state, p.idle = t.b.judge(p.w, p.gen, flagged)

@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
@@ -34,15 +32,13 @@ const (
 // passed the end of its window and the allowed lateness: both come from the same subtask, so nothing
 // can follow. It takes a column with the metadata watermark.
 type Topic struct {
-	table *connector.Table
+	memory
 	from  string
 	times results.Times
 
 	gen, watermark, start, end, flag int // columns, -1: none
 	line                             []int
 
-	mu        sync.Mutex
-	cells     cells
 	gens      map[string]*topicGeneration // guarded by mu, as all that follows
 	passed    map[string]int64            // by line: the highest watermark
 	scratch   []byte
@@ -50,8 +46,6 @@ type Topic struct {
 	caught    bool // everything that was there when the reading began has been read
 	conflicts int64
 	err       error
-	changes   uint64
-	since     time.Time
 }
 
 // topicGeneration is what the rows of a generation say.
@@ -74,9 +68,9 @@ func NewTopic(t *connector.Table, limit int, from string) *Topic {
 		}
 		return s.Index(name)
 	}
-	o := &Topic{table: t, from: from, times: results.TimesOf(r), gen: column(r.Column["generation"]), watermark: column(r.Column["watermark"]),
+	o := &Topic{from: from, times: results.TimesOf(r), gen: column(r.Column["generation"]), watermark: column(r.Column["watermark"]),
 		start: column(r.WindowStart), end: column(r.WindowEnd), flag: column(r.Column["is_final"]), gens: map[string]*topicGeneration{}, passed: map[string]int64{},
-		behind: -1, since: time.Now()}
+		behind: -1}
 	var more []string
 	if o.gen >= 0 {
 		more = append(more, r.Column["generation"])
@@ -87,7 +81,7 @@ func NewTopic(t *connector.Table, limit int, from string) *Topic {
 			o.line = append(o.line, s.Index(k))
 		}
 	}
-	o.cells = newCells(t, limit, more...)
+	o.memory = newMemory(t, limit, more...)
 	o.cells.maxBytes = topicBytes
 	return o
 }
@@ -249,20 +243,13 @@ func (o *Topic) newest() string {
 func (o *Topic) held() HeldStatus {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	h := HeldStatus{Keys: o.cells.rows.N, Limit: o.cells.limit, Dropped: o.cells.dropped, Since: o.since.UnixMilli(), Topic: true, From: o.from,
-		Undated: o.watermark < 0}
+	h := o.holds()
+	h.Topic, h.From, h.Undated = true, o.from, o.watermark < 0
 	if !o.caught {
 		left := o.behind
 		h.Behind = &left
 	}
 	return h
-}
-
-// version implements inMemory.
-func (o *Topic) version() uint64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.changes
 }
 
 // Query implements Reader. Its rows have a last column, finalColumn.
@@ -313,25 +300,12 @@ func (o *Topic) Generations(context.Context) ([]results.Generation, error) {
 	return out, nil
 }
 
-// Missed implements Reader: a topic does not tell.
-func (o *Topic) Missed(context.Context, string, int64) ([]connector.MissedWindow, error) {
-	return nil, nil
-}
-
-// Corrected implements Reader: nobody promotes in a topic.
-func (o *Topic) Corrected(context.Context, string, int64, int64, int64) ([]connector.MissedWindow, error) {
-	return nil, nil
-}
-
 // Conflicts implements Reader: those of the keys in memory that came by.
 func (o *Topic) Conflicts(context.Context, string) (int64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.conflicts, nil
 }
-
-// Records implements Reader.
-func (o *Topic) Records(context.Context, string) ([]results.Record, error) { return nil, nil }
 
 // RecordTime is the column that Add wants behind those of the table.
 var RecordTime = types.Field{Name: "record time", Type: types.TimestampLTZType(3)}

@@ -68,7 +68,7 @@ func msOf(v any) (ms int64, ok bool) {
 	return 0, false
 }
 
-// textOf is a value as the name of a line or a bar.
+// textOf is a value as text.
 func textOf(v any) string {
 	switch x := v.(type) {
 	case nil:
@@ -79,6 +79,22 @@ func textOf(v any) string {
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	}
 	return fmt.Sprint(v)
+}
+
+// between stands between the parts of a name.
+const between = " \u00b7 "
+
+// nameOf is a value as a part of the name of a line or a bar. Names tell values apart by their text alone: NULL is NULL, and
+// texts that could be taken for that, for nothing or for two parts are written as SQL writes texts.
+func nameOf(v any) string {
+	s := textOf(v)
+	if _, ok := v.(string); !ok {
+		return s
+	}
+	if strings.EqualFold(s, "NULL") || s != strings.TrimSpace(s) || s == "" || s[0] == '\'' || strings.Contains(s, between) {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return s
 }
 
 // numberOf reads a number; ok is false for NULL and what is none.

@@ -48,13 +48,19 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
+	// The folder goes last: the browser writes to it until it has ended.
+	home, err := os.MkdirTemp("", "tidemark-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { within(t, waitFor, "the browser's folder is gone", func() bool { return os.RemoveAll(home) == nil }) })
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, driver, fmt.Sprintf("--port=%d", port))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	b := &browser{t: t}
-	home := fmt.Sprintf("http://127.0.0.1:%d", port)
+	base := fmt.Sprintf("http://127.0.0.1:%d", port)
 	t.Cleanup(func() {
 		if b.base != "" {
 			_, _ = b.try("DELETE", "", nil)
@@ -62,16 +68,16 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 		cancel()
 		_ = cmd.Wait() // it was killed
 	})
-	args := append(append([]string{fmt.Sprintf("--window-size=%d,%d", width, height), "--user-data-dir=" + t.TempDir()}, flags...), more...)
+	args := append(append([]string{fmt.Sprintf("--window-size=%d,%d", width, height), "--user-data-dir=" + home}, flags...), more...)
 	caps := map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{"browserName": "chrome",
 		"goog:chromeOptions": map[string]any{"args": args}, "goog:loggingPrefs": map[string]any{"browser": "ALL", "performance": "ALL"}}}}
-	b.base = home
+	b.base = base
 	var got struct{ SessionID string }
 	within(t, 20*time.Second, "chromedriver answers", func() bool {
 		text, err := b.try("POST", "/session", caps)
 		return err == nil && json.Unmarshal(text, &got) == nil && got.SessionID != ""
 	})
-	b.base = home + "/session/" + got.SessionID
+	b.base = base + "/session/" + got.SessionID
 	// The window is made exactly that wide: phones are narrower than what Chromium makes of --window-size.
 	b.cdp("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
 	return b

@@ -14,6 +14,13 @@ const page = {
   editing: false,
   shift: 0, // of the server's clock against this one, ms
   now: () => Date.now() + page.shift,
+  // rows asks for a page of a table that is not the first one.
+  rows: async (id, from) => {
+    const r = await fetch('api/tiles/' + id + '/rows?from=' + from + (page.view ? '&view=' + page.view : ''));
+    const out = await r.json().catch(() => ({ error: r.statusText || 'the server is away' }));
+    if (!r.ok) throw new Error(out.error);
+    return out;
+  },
 };
 
 let events = null;
@@ -145,7 +152,7 @@ function onTile(d) {
 
 function onSource(s) {
   page.sources.set(s.name, s);
-  for (const t of page.tiles.values()) if (t.d && t.d.source === s.name) t.trustful();
+  for (const t of page.tiles.values()) if (t.d && t.d.source === s.name) t.changed();
   panels();
 }
 
@@ -153,10 +160,10 @@ let panelText = '';
 function panels() {
   const list = [...page.sources.values()];
   // Ages and counts are on the tiles; the panels change with generations only.
-  const text = JSON.stringify(list.map((s) => [s.table, s.memory, s.pointer, s.default, s.ranges, s.generations, s.error]));
+  const text = JSON.stringify(list.map((s) => [s.table, s.memory, s.pointer, s.default, s.ranges, s.generations, s.error, s.needed]));
   if (text === panelText) return;
   panelText = text;
-  $('sources').replaceChildren(...list.map(sourcePanel));
+  $('sources').replaceChildren(...list.map((x) => sourcePanel(x, page.board.script)));
 }
 
 function setView(v) {

@@ -1,7 +1,7 @@
 // Lines over windows, drawn by uPlot. What a line says of its cells is drawn by shape: provisional windows are
 // dashed with open circles, those that need a backfill have triangles, windows that closed while a split
 // was idle are shaded and have a mark at the foot.
-import { h, state, icon, number, short, toNumber, span, day, clock } from './format.js';
+import { h, state, icon, figure, named, short, toNumber, span, day, clock } from './format.js';
 
 const HEIGHT = 210; // at least
 const DAY = 86400000;
@@ -40,7 +40,9 @@ export class Chart {
     this.unit = d.unit;
     this.plotBox.setAttribute('aria-label', 'Line chart of ' + d.label + ' over ' + this.d.start.length +
       ' windows. Left and right arrow keys read it window by window.');
-    const names = JSON.stringify(this.d.lines.map((l) => l.name));
+    // With more windows than pixels dashes are no dashes any more: what is provisional is drawn lighter then.
+    this.packed = this.d.start.length > (this.plotBox.clientWidth || 600);
+    const names = JSON.stringify([this.packed, this.d.lines.map((l) => l.name)]);
     const data = this.data();
     if (this.plot && this.names === names) {
       this.plot.setData(data);
@@ -62,7 +64,7 @@ export class Chart {
     start.forEach((t, i) => {
       xs.push(t);
       this.place.push(i);
-      if (i + 1 < start.length && start[i + 1] > end[i]) {
+      if (this.gap(i)) {
         xs.push(end[i]);
         this.place.push(i);
       }
@@ -79,6 +81,13 @@ export class Chart {
     return out;
   }
 
+  // gap reports whether windows are missing behind window i. Of tables that do not tell where windows end (those are of
+  // 1 ms here) nobody knows.
+  gap(i) {
+    const { start, end } = this.d;
+    return i + 1 < start.length && start[i + 1] > end[i] && end[i] - start[i] > 1;
+  }
+
   options() {
     const text = style('--muted');
     const grid = { stroke: style('--grid'), width: 1 };
@@ -88,7 +97,7 @@ export class Chart {
     this.d.lines.forEach((l, i) => {
       const stroke = lineColor(i);
       const common = { stroke, width: 1.75, spanGaps: false, points: { show: false } };
-      series.push(common, { ...common, dash: [4, 4] });
+      series.push(common, this.packed ? { ...common, width: 1, alpha: 0.5 } : { ...common, dash: [4, 4] });
     });
     const label = lines > 1 && lines <= 5 && this.plotBox.clientWidth > 420;
     const longest = label ? Math.max(...this.d.lines.map((l) => l.name.length)) : 0;
@@ -97,10 +106,10 @@ export class Chart {
       height: this.tall(),
       ms: 1,
       tzDate: (ts) => uPlot.tzDate(new Date(ts), 'Etc/UTC'),
-      padding: [10, label ? Math.min(110, 16 + longest * 7.4) : 10, 0, 0],
+      padding: [10, label ? Math.min(110, 16 + longest * 7.4) : 18, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-      scales: { x: { time: true }, y: { range: (u, lo, hi) => this.range(lo, hi) } },
+      scales: { x: { time: true, range: (u, lo, hi) => this.times(lo, hi) }, y: { range: (u, lo, hi) => this.range(lo, hi) } },
       axes: [
         { stroke: text, font, grid: { show: false }, ticks: { ...grid, size: 4 }, size: 34, gap: 4, space: 60, values: (u, at, a, s, incr) => axisTimes(at, incr) },
         { stroke: text, font, grid, ticks: { show: false }, size: (u, v) => 14 + 6.4 * Math.max(2, ...(v || []).map((x) => x.length)), gap: 6, values: (u, at) => at.map(short) },
@@ -116,6 +125,14 @@ export class Chart {
         }],
       },
     };
+  }
+
+  // times has a single window in its middle.
+  times(lo, hi) {
+    if (lo === null || hi === null || hi > lo) return [lo, hi];
+    const size = this.d.end[0] - this.d.start[0];
+    const room = size > 1 ? size : 3600000; // where it ends is not known of a window of 1 ms
+    return [lo - room, hi + room];
   }
 
   // range begins at zero, unless all values are far from it.
@@ -155,6 +172,7 @@ export class Chart {
     const px = devicePixelRatio;
     const dense = this.d.start.length > u.bbox.width / px / 9;
     c.save();
+    c.setLineDash([]); // that of the line drawn last
     c.lineWidth = 1.5 * px;
     const ends = [];
     this.d.lines.forEach((l, i) => {
@@ -167,8 +185,8 @@ export class Chart {
         const y = u.valToPos(n, 'y', true);
         last = y;
         const s = l.states[k];
-        const alone = (j) => l.states[j] === undefined || l.states[j] === ' ' || this.d.start[Math.max(j, k)] > this.d.end[Math.min(j, k)];
-        if (s === 'f' && dense && !(alone(k - 1) && alone(k + 1))) return;
+        const alone = (j) => toNumber(l.values[j]) === null || this.gap(Math.min(j, k));
+        if (s !== 'b' && dense && (s === 'f' || this.packed) && !(alone(k - 1) && alone(k + 1))) return;
         c.beginPath();
         if (s === 'b') {
           const r = 5 * px;
@@ -236,8 +254,8 @@ export class Chart {
       const there = l.states[i] !== ' ';
       const swatch = h('i', { class: 'swatch' });
       swatch.style.background = lineColor(k);
-      return h('li', {}, swatch, l.name ? h('span', { class: 'name', title: l.name.slice(0, 4000) }, l.name.slice(0, 200)) : null,
-        h('b', {}, there ? number(l.values[i]) : 'no row'), there && this.unit ? [' ', h('span', { class: 'unit' }, this.unit)] : null,
+      return h('li', {}, swatch, l.name ? h('span', { class: 'name', title: l.name.slice(0, 4000) }, named(l.name)) : null,
+        h('b', {}, there ? figure(l.values[i]) : 'no row'), there && this.unit && l.values[i] !== null ? [' ', h('span', { class: 'unit' }, this.unit)] : null,
         there ? state(l.states[i]) : null, there && l.revisions[i] > 1 ? h('span', { class: 'dim' }, 'rev\u00a0' + l.revisions[i]) : null);
     }));
   }

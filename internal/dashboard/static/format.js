@@ -48,12 +48,13 @@ const plain = new Intl.NumberFormat('en', { maximumFractionDigits: 3 });
 const few = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const fine = new Intl.NumberFormat('en', { maximumSignificantDigits: 4 });
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 });
+const tiny = new Intl.NumberFormat('en', { notation: 'scientific', maximumFractionDigits: 2 });
 const count = new Intl.NumberFormat('en');
 
 // number is the text of a value: digits in groups, decimals with all the digits that they came with. brief
 // leaves out digits of fractions that nobody reads at a glance.
 export function number(v, brief) {
-  if (v === null || v === undefined) return '\u2013';
+  if (v === null || v === undefined) return 'NULL';
   if (typeof v === 'number' && brief && Math.abs(v) >= 10) return few.format(v);
   if (typeof v === 'number') return Math.abs(v) < 1 && v !== 0 ? fine.format(v) : plain.format(v);
   if (typeof v === 'string' && /^-?\d+(\.\d+)?$/.test(v)) {
@@ -67,7 +68,11 @@ export function number(v, brief) {
 export const counted = (n) => count.format(n);
 
 // short is the text of a number on an axis.
-export const short = (v) => (Math.abs(v) >= 10000 ? compact.format(v) : plain.format(v));
+export function short(v) {
+  const size = Math.abs(v);
+  if (size >= 1e15 || (size < 0.001 && v !== 0)) return tiny.format(v).toLowerCase();
+  return size >= 10000 ? compact.format(v) : plain.format(v);
+}
 
 // toNumber is a value for a chart, null where there is none.
 export function toNumber(v) {
@@ -76,12 +81,30 @@ export function toNumber(v) {
   return Number.isFinite(n) ? n : null;
 }
 
-// cell is the text of any value of a table.
-export function cell(v, numeric) {
-  if (v === null || v === undefined) return 'NULL';
-  if (numeric) return number(v);
-  if (typeof v === 'string') return v.replace(/^(\d{4}-\d{2}-\d{2} \d{2}:\d{2}):00$/, '$1');
-  return String(v);
+// none stands for NULL, which is no text: texts that say the same are written in quotes.
+export const none = () => h('span', { class: 'null', title: 'NULL: there is no value' }, 'NULL');
+
+// figure shows a number, or that there is none.
+export const figure = (v, brief) => (v === null || v === undefined ? none() : number(v, brief));
+
+// quoted is a text as SQL writes it where it could be taken for NULL, for nothing, or for such a text.
+const quoted = (s) => (s === '' || s[0] === "'" || s !== s.trim() || /^null$/i.test(s) ? "'" + s.replaceAll("'", "''") + "'" : s);
+
+// cell is the text of any value of a table but NULL.
+export function cell(v, column) {
+  if (column.numeric) return number(v);
+  if (typeof v !== 'string') return String(v);
+  return /^(TIMESTAMP|DATE|TIME)/.test(column.type) ? v.replace(/^(\d{4}-\d{2}-\d{2} \d{2}:\d{2}):00$/, '$1') : quoted(v);
+}
+
+// named shows the name of a line or a bar: its parts are told apart, and a NULL from texts.
+export function named(name) {
+  const out = [];
+  for (const [, part] of name.matchAll(/(?:^| \u00b7 )('(?:''|[^'])*'(?= \u00b7 |$)|[^]*?(?= \u00b7 |$))/g)) {
+    if (out.length) out.push(h('span', { class: 'dim' }, ' \u00b7 '));
+    out.push(part === 'NULL' ? none() : h('bdi', {}, part.slice(0, 200)));
+  }
+  return out;
 }
 
 const two = (n) => String(n).padStart(2, '0');

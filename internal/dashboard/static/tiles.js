@@ -1,6 +1,7 @@
 // One tile: what it shows, and what says how far that can be trusted.
-import { h, svg, icon, state, STATES, number, counted, toNumber, cell, span, time, clock, day, age } from './format.js';
+import { h, svg, icon, state, STATES, number, figure, named, counted, toNumber, span, time, clock, day, age } from './format.js';
 import { Chart } from './chart.js';
+import { RowsTable, WindowsTable, roles } from './table.js';
 
 // Tile keeps the elements of a tile while data comes.
 export class Tile {
@@ -17,7 +18,7 @@ export class Tile {
     this.el = h('article', { class: 'tile kind-' + spec.kind + ' w' + (spec.width || defaultWidth(spec.kind)), 'data-id': spec.id, 'aria-labelledby': 'h-' + spec.id },
       h('header', {}, this.heading, this.badges, this.tools), this.error, this.body, this.note, this.trust);
     this.asTable = false;
-    this.rows = new Map();
+    this.from = 0; // the first row of the page of a table
     this.body.append(h('p', { class: 'empty' }, 'reading\u2026'));
   }
 
@@ -25,23 +26,30 @@ export class Tile {
     if (this.chart) this.chart.destroy();
   }
 
-  // set shows new data.
+  // set takes new data of the tile, which has the first page of a table.
   set(d) {
+    this.first = d;
+    if (this.from && !d.error) this.turn(this.from);
+    else this.show(this.from && this.d ? { ...this.d, error: d.error, remedy: d.remedy } : d);
+  }
+
+  show(d) {
     this.d = d;
     this.heading.textContent = this.spec.title || titleOf(this.spec, d);
     this.error.hidden = !d.error;
-    this.error.textContent = d.error || '';
+    this.error.replaceChildren(d.error || '', d.remedy ? h('span', { class: 'remedy' }, d.remedy) : '');
     this.note.hidden = !d.note;
     this.note.textContent = d.note || '';
     this.el.classList.toggle('stale', !!d.error);
     this.badge();
     const has = d.number || d.series || d.bars || d.table && d.table.rows.length;
     if (!has) {
-      if (!d.error || !this.body.firstChild) this.replace(h('p', { class: 'empty' }, d.empty || (d.error ? 'nothing to show' : 'no rows yet')));
+      if (!d.error || !this.showing) this.replace(h('p', { class: 'empty' }, d.empty || (d.error ? 'nothing to show' : 'no rows yet')));
     } else if (d.number) this.number(d);
     else if (d.series) this.series(d);
     else if (d.bars) this.bars(d);
     else this.table(d);
+    this.showing = true;
     this.trustful();
   }
 
@@ -50,7 +58,7 @@ export class Tile {
       this.chart.destroy();
       this.chart = null;
     }
-    this.scroller = null;
+    this.shows = null;
     this.body.replaceChildren(...els);
   }
 
@@ -62,7 +70,10 @@ export class Tile {
       if (!n) continue;
       const s = STATES[letter];
       const many = (t.backfill || 0) + (t.provisional || 0) + (t.final || 0) > 1;
-      out.push(h('span', { class: 'state ' + s.icon }, icon(s.icon), (many ? counted(n) + ' ' : '') + (letter === 'b' && n > 1 ? 'need backfill' : s.text)));
+      const text = (many ? counted(n) + ' ' : '') + (letter === 'b' && n > 1 ? 'need backfill' : s.text);
+      // What is to be done about it stands with the table.
+      out.push(letter === 'b' ? h('a', { class: 'state backfill', href: '#source-' + encodeURIComponent(this.d.source), title: 'Rows came after the state of these windows was gone, so their numbers lack them. Go to what to do.' }, icon(s.icon), text)
+        : h('span', { class: 'state ' + s.icon, title: s.long }, icon(s.icon), text));
     }
     if (this.d.idle) out.push(h('span', { class: 'state idle' }, icon('idle'), this.spec.kind === 'number' ? 'closed while a split was idle' : counted(this.d.idle) + (this.d.idle === 1 ? ' window' : ' windows') + ' closed while a split was idle'));
     const src = this.source();
@@ -79,7 +90,8 @@ export class Tile {
     const text = number(n.value, true);
     const was = this.shown;
     this.shown = text;
-    const value = h('p', { class: 'big' + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, text), d.unit ? [' ', h('span', { class: 'unit' }, d.unit)] : null);
+    const long = text.length > 40 ? ' longest' : text.length > 16 ? ' long' : '';
+    const value = h('p', { class: 'big' + long + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, figure(n.value, true)), d.unit && n.value !== null ? [' ', h('span', { class: 'unit' }, d.unit)] : null);
     const when = n.timed ? span(n.from, n.to) + (n.windows > 1 ? ', ' + counted(n.windows) + ' windows' : '') : '';
     this.replace(value, h('p', { class: 'when' }, when, n.revision > 1 ? h('span', { class: 'dim' }, ' \u00b7 rev\u00a0' + n.revision) : null),
       n.spark && n.spark.length > 2 ? spark(n.spark, n.states) : '');
@@ -104,7 +116,7 @@ export class Tile {
     const b = h('button', { type: 'button', class: 'plain small toggle', 'aria-label': label + ': ' + this.heading.textContent, onclick: () => {
       this.asTable = !this.asTable;
       this.replace();
-      this.set(this.d);
+      this.show(this.d);
     } }, text);
     const old = this.badges.querySelector('.toggle');
     if (old) old.remove();
@@ -113,17 +125,18 @@ export class Tile {
   }
 
   seriesTable(d) {
-    const s = d.series;
-    const columns = [{ name: 'window', role: 'start' }, ...s.lines.map((l) => ({ name: l.name || d.label, unit: d.unit, numeric: true }))];
-    const rows = s.start.map((start, i) => ({
-      head: span(start, s.end[i]), idle: s.idle[i] === '1', gen: s.gen[i],
-      cells: s.lines.map((l) => ({ v: l.values[i], state: l.states[i], rev: l.revisions[i] })),
-    })).reverse();
-    const head = h('tr', {}, columns.map((c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null)), h('th', { scope: 'col' }, 'generation'));
-    const body = rows.map((r) => h('tr', {}, h('th', { scope: 'row' }, r.head, r.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null),
-      r.cells.map((c, i) => h('td', { class: 'num', 'data-label': columns[i + 1].name }, c.state === ' ' ? h('span', { class: 'dim' }, 'no row') : [number(c.v), ' ', state(c.state)])), h('td', { 'data-label': 'generation' }, r.gen)));
-    this.scroll(h('thead', {}, head), h('tbody', {}, body));
+    this.keep(WindowsTable, () => new WindowsTable(() => this.heading.textContent)).set(d);
     this.toggle('Chart', 'Show the windows as a chart');
+  }
+
+  // keep returns what shows a table in this tile, made where there is none of its kind.
+  keep(kind, make) {
+    if (!(this.shows instanceof kind)) {
+      const made = make();
+      this.replace(...made.els);
+      this.shows = made;
+    }
+    return this.shows;
   }
 
   bars(d) {
@@ -132,46 +145,50 @@ export class Tile {
     const list = h('ul', { class: 'bars' }, d.bars.map((b, i) => {
       const fill = h('i', { class: 'fill ' + (STATES[b.state] || STATES.p).icon + (values[i] < 0 ? ' minus' : '') });
       fill.style.width = (Math.abs(values[i]) / hi) * 100 + '%';
-      return h('li', {}, h('span', { class: 'name', title: b.name.slice(0, 4000) }, b.name.slice(0, 200)), h('span', { class: 'track', 'aria-hidden': 'true' }, fill),
-        h('span', { class: 'val' }, h('b', {}, number(b.value)), d.unit ? [' ', h('span', { class: 'unit' }, d.unit)] : null),
+      return h('li', {}, h('span', { class: 'name', title: b.name.slice(0, 4000) }, named(b.name)), h('span', { class: 'track', 'aria-hidden': 'true' }, b.value === null ? null : fill),
+        h('span', { class: 'val' }, h('b', {}, figure(b.value)), d.unit && b.value !== null ? [' ', h('span', { class: 'unit' }, d.unit)] : null),
         state(b.state), b.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null);
     }));
     this.replace(list);
   }
 
   table(d) {
-    const t = d.table;
-    // The state stands behind the columns that say what the row is, where narrow screens show it.
-    let lead = t.columns.findIndex((c) => c.role !== 'key' && c.role !== 'start' && c.role !== 'end');
-    if (lead < 0) lead = t.columns.length;
-    const title = (c) => h('th', { scope: 'col', class: c.numeric ? 'num' : '' }, c.name, c.unit ? [' ', h('span', { class: 'unit' }, c.unit)] : null);
-    const head = h('tr', {}, t.columns.slice(0, lead).map(title), h('th', { scope: 'col' }, 'state'), t.columns.slice(lead).map(title),
-      h('th', { scope: 'col', class: 'num' }, 'rev'), h('th', { scope: 'col' }, 'generation'));
-    const keys = t.columns.map((c, i) => (c.role === 'key' || c.role === 'start' ? i : -1)).filter((i) => i >= 0);
-    const known = this.rows;
-    this.rows = new Map();
-    const body = t.rows.map((r) => {
-      const key = JSON.stringify(keys.map((i) => r.cells[i]));
-      const text = JSON.stringify([r.cells, r.state, r.generation]);
-      this.rows.set(key, text);
-      const fresh = known.size > 0 && known.get(key) !== text;
-      const cells = r.cells.map((v, i) => value(v, t.columns[i], i < lead));
-      return h('tr', { class: fresh ? 'fresh' : null }, cells.slice(0, lead), h('td', {}, state(r.state), r.idle ? h('span', { class: 'state idle' }, icon('idle'), 'idle split') : null), cells.slice(lead),
-        h('td', { class: 'num', 'data-label': 'rev' }, counted(r.revision || 0)), h('td', { 'data-label': 'generation' }, r.generation || ''));
-    });
-    this.scroll(h('thead', {}, head), h('tbody', {}, body));
+    this.keep(RowsTable, () => new RowsTable(() => this.heading.textContent, (from) => this.turn(from))).set(d.table);
   }
 
-  // scroll shows a table in a box that keeps its place while rows come.
-  scroll(...parts) {
-    roles(parts);
-    if (this.scroller && this.scroller.isConnected) {
-      this.scroller.firstChild.replaceChildren(...parts);
+  // turn shows the page of a table that begins at a row. While it is not the first one it is asked for again when the
+  // tile or its source has changed.
+  async turn(from) {
+    this.from = from;
+    if (from === 0) {
+      this.show(this.first);
       return;
     }
-    const box = h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Rows of ' + this.heading.textContent }, h('table', { role: 'table' }, ...parts));
-    this.replace(box);
-    this.scroller = box;
+    if (this.asking) {
+      this.askAgain = true;
+      return;
+    }
+    this.asking = true;
+    let d;
+    try {
+      d = await this.page.rows(this.spec.id, from);
+    } catch (e) {
+      d = { ...this.d, error: 'The page of rows cannot be read: ' + e.message, remedy: 'Turn it again.' };
+    }
+    this.asking = false;
+    if (this.from === from) {
+      if (d.table && !d.error) this.from = d.table.from; // there may be fewer rows by now
+      this.show(d.error && this.d ? { ...this.d, error: d.error, remedy: d.remedy } : d);
+    }
+    const again = this.askAgain;
+    this.askAgain = false;
+    if (again && this.from) this.turn(this.from);
+  }
+
+  // changed says that the source of the tile has changed.
+  changed() {
+    if (this.from) this.turn(this.from);
+    this.trustful();
   }
 
   // trustful writes what says how far the numbers can be trusted. Nothing of it is ever hidden.
@@ -208,26 +225,6 @@ export class Tile {
     }
     this.trust.replaceChildren(...items);
   }
-}
-
-// value is a cell of a table. Long texts are cut, and whole in the title; where the tile is narrow the name of the
-// column stands before what does not lead the row.
-function value(v, column, leads) {
-  const text = cell(v, column.numeric);
-  const long = text.length > 80;
-  return h('td', { class: column.numeric ? 'num' : v === null ? 'dim' : long ? 'long' : '', title: long ? text.slice(0, 4000) : null, 'data-label': leads ? null : column.name, 'data-unit': leads ? null : column.unit }, long ? text.slice(0, 200) : text);
-}
-
-// roles says what the parts of a table are also where the page shows them as something else.
-function roles(parts) {
-  for (const p of parts) {
-    p.setAttribute('role', 'rowgroup');
-    for (const r of p.children) {
-      r.setAttribute('role', 'row');
-      for (const c of r.children) c.setAttribute('role', c.tagName === 'TD' ? 'cell' : c.scope === 'row' ? 'rowheader' : 'columnheader');
-    }
-  }
-  return parts;
 }
 
 const item = (name, text, cls) => h('div', { class: cls }, name ? h('dt', {}, name) : null, h('dd', {}, text));
@@ -305,8 +302,9 @@ function spark(values, states) {
   return svg('svg', { class: 'spark', viewBox: `0 0 ${w} ${tall + 6}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': 'the last ' + v.length + ' windows, from ' + number(there[0]) + ' to ' + number(there[there.length - 1]) }, ...parts);
 }
 
-// sourcePanel says where the numbers of a source come from.
-export function sourcePanel(src) {
+// sourcePanel says where the numbers of a source come from, and what is to be done about them. script is the SQL file
+// that makes them.
+export function sourcePanel(src, script) {
   const gens = src.generations || [];
   const ranges = src.ranges || [];
   const serves = (name) => {
@@ -315,9 +313,19 @@ export function sourcePanel(src) {
     return out.join('; ') || 'nobody sees it';
   };
   const heads = ['generation', 'shown for windows from', 'has windows', 'keys', 'revisions', 'reconciled'];
-  const row = (g) => h('tr', {}, h('th', { scope: 'row' }, g.name), [serves(g.name), g.first < g.last || g.keys && g.first === g.last ? time(g.first) + ' \u2013 ' + time(g.last) : '', counted(g.keys), counted(g.revisions), g.reconciled ? 'yes' : 'no']
+  const row = (g) => h('tr', {}, h('th', { scope: 'row' }, g.name), [serves(g.name), g.first < g.last ? time(g.first) + ' \u2013 ' + time(g.last) : g.keys && g.first === g.last ? time(g.first) : '', counted(g.keys), counted(g.revisions), g.reconciled ? 'yes' : 'no']
     .map((x, i) => h('td', { class: i === 2 || i === 3 ? 'num' : '', 'data-label': heads[i + 1] }, x)));
-  return h('div', { class: 'source' }, h('h2', {}, src.table, src.memory ? h('span', { class: 'state unsealed' }, icon('unsealed'), 'unsealed, from memory') : null,
-    h('span', { class: 'dim' }, src.memory ? '' : src.held && src.held.topic ? 'a topic: its newest generation is shown' : 'pointer version ' + src.pointer)),
-    gens.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Generations of ' + src.table }, h('table', { role: 'table' }, ...roles([h('thead', {}, h('tr', {}, heads.map((x, i) => h('th', { scope: 'col', class: i === 3 || i === 4 ? 'num' : '' }, x)))), h('tbody', {}, gens.map(row))]))) : h('p', { class: 'empty' }, src.error || 'no generation has rows yet'));
+  return h('div', { class: 'source', id: 'source-' + src.name, tabindex: '-1' }, h('h2', {}, src.table, src.memory ? h('span', { class: 'state unsealed' }, icon('unsealed'), 'unsealed, from memory') : null,
+    h('span', { class: 'dim' }, src.memory ? '' : src.held && src.held.topic ? 'a topic: its newest generation is shown' : 'pointer version ' + src.pointer)), src.needed ? needed(src.needed, script) : null,
+  gens.length ? h('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Generations of ' + src.table }, h('table', { role: 'table' }, ...roles([h('thead', {}, h('tr', {}, heads.map((x, i) => h('th', { scope: 'col', class: i === 3 || i === 4 ? 'num' : '' }, x)))), h('tbody', {}, gens.map(row))]))) : h('p', { class: 'empty' }, src.error || 'no generation has rows yet'));
+}
+
+// needed says which windows need a backfill, and how that is done.
+function needed(n, script) {
+  const command = (text) => h('code', {}, 'tidemark ' + text);
+  return h('div', { class: 'needed' },
+    h('p', {}, h('span', { class: 'state backfill' }, icon('backfill'), counted(n.windows) + (n.windows === 1 ? ' window needs a backfill' : ' windows need a backfill')), ' ',
+      counted(n.rows) + (n.rows === 1 ? ' row is' : ' rows are') + ' not in the numbers shown: they came after the state of ' + (n.windows === 1 ? 'the window' : 'their windows') + ' was gone, or after the generation shown was made. ',
+      n.first.map((w) => span(w.start, w.end) + ' (' + counted(w.rows) + ')').join(', ') + (n.windows > n.first.length ? ', \u2026' : '') + '.'),
+    h('p', {}, 'What to do: ', command('backfill ' + script + ' --generation NAME --needed'), ', then ', command('reconcile ' + script + ' NAME'), ' and ', command('promote ' + script + ' NAME'), '.'));
 }

@@ -173,7 +173,7 @@ func testObjectsSource(t *testing.T, l *lake) {
 
 // TestRealServer runs the same with the server of test/peers/s3, and so the sink's.
 func TestRealServer(t *testing.T) {
-	l := realLake(t, "39533")
+	l := realLake(t, "22533")
 	t.Run("source", func(t *testing.T) { testObjectsSource(t, l) })
 	t.Run("sink", func(t *testing.T) { testObjectsSink(t, l, object.LeastPart) })
 	t.Run("watched", func(t *testing.T) { testWatched(t, l) })

@@ -291,14 +291,14 @@ func TestExactly_CopyForbidden(t *testing.T) {
 // TestExactly_BrokerDropsOffsets commits again after a real broker has dropped the offsets that it
 // keeps for a minute: what was kept for longer is still known, and what was not is not guessed.
 func TestExactly_BrokerDropsOffsets(t *testing.T) {
-	broker := peers.New("KAFKA_PORT=41092", "KAFKA_EXTRA=offsets.retention.minutes=1\noffsets.retention.check.interval.ms=500")
+	broker := peers.New("KAFKA_PORT=23092", "KAFKA_EXTRA=offsets.retention.minutes=1\noffsets.retention.check.interval.ms=500")
 	t.Cleanup(func() {
 		if err := broker.Wipe(); err != nil {
 			t.Error(err)
 		}
 	})
 	broker.Need(t, "kafka")
-	r := &rig{t: t, addr: "127.0.0.1:41092"}
+	r := &rig{t: t, addr: "127.0.0.1:23092"}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(r.addr))
 	if err != nil {
 		t.Fatal(err)

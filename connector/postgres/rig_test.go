@@ -28,7 +28,7 @@ import (
 
 // The tests that need a real PostgreSQL take the one that TIDEMARK_POSTGRES (a URL) names, or, with
 // TIDEMARK_INTEGRATION, one that test/peers/postgres starts for them.
-const ownPort = "39432"
+const ownPort = "22432"
 
 var server struct {
 	url    string

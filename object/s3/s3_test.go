@@ -61,7 +61,7 @@ func TestStore(t *testing.T) {
 
 // TestRealServer runs the suite with the server of test/peers/s3.
 func TestRealServer(t *testing.T) {
-	const port = "39333"
+	const port = "22333"
 	servers := peers.New("S3_PORT="+port, "S3_BUCKETS=tidemark")
 	t.Cleanup(func() { check(t, servers.Wipe()) })
 	servers.Need(t, "s3")

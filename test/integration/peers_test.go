@@ -20,8 +20,8 @@ import (
 
 // The ports of systems that the suite starts itself.
 const (
-	kafkaPort = "39092"
-	flinkPort = "38081"
+	kafkaPort = "22092"
+	flinkPort = "22081"
 )
 
 // servers are the systems to test with: TIDEMARK_KAFKA (a bootstrap server) and

@@ -37,7 +37,7 @@ func TestLongDowntime(t *testing.T) {
 	compareTopics(t, name, onlyKafka, defines, n)
 }
 
-// aborted fails unless the broker has given up what one of the producers left open.
+// aborted waits until the broker has given up what one of the producers left open.
 func aborted(t testing.TB, ids ...string) {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka))
@@ -45,13 +45,16 @@ func aborted(t testing.TB, ids ...string) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	found, err := kadm.NewClient(cl).DescribeTransactions(t.Context(), ids...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range found {
-		if d.State == "CompleteAbort" {
-			return
+	var found kadm.DescribedTransactions
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(300 * time.Millisecond) {
+		again(t, "kafka", func() (err error) {
+			found, err = kadm.NewClient(cl).DescribeTransactions(t.Context(), ids...)
+			return err
+		})
+		for _, d := range found {
+			if d.State == "CompleteAbort" {
+				return
+			}
 		}
 	}
 	t.Errorf("no transaction was given up by the broker: %+v", found)
@@ -68,7 +71,7 @@ func TestGroupOffsets(t *testing.T) {
 	r := newRig(t, name, onlyKafka, with(defines, "OUT", name, "UNTIL", "unbounded"))
 	for _, to := range []string{"--to-latest", "--to-earliest"} {
 		r.kill(t, "manifest", 5)
-		peers.Output(t, servers.Command(t.Context(), "kafka", "groups", "--reset-offsets", "--group", in, "--topic", in, to, "--execute"))
+		tool(t, "kafka", "groups", "--reset-offsets", "--group", in, "--topic", in, to, "--execute")
 	}
 	n := f.end(t)
 	finishKafka(t, r, name, n)
@@ -86,21 +89,37 @@ func TestBrokerRestarts(t *testing.T) {
 	cmd, log := r.start(t, t.Context(), "")
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	time.Sleep(3 * time.Second)
-	broker := newFlicker()
-	broker.crash("kafka", "1")
-	broker.wait(t)
-	time.Sleep(3 * time.Second)
-	select {
-	case err := <-ended:
-		t.Fatalf("the job did not outlive the broker: %v\n%s", err, peers.Tail(log.String()))
-	default:
+	// grows waits until more than n copies are there, which this run of the job must make.
+	grows := func(n int) (have int) {
+		for end := time.Now().Add(patience); ; time.Sleep(300 * time.Millisecond) {
+			select {
+			case err := <-ended:
+				t.Fatalf("the job did not outlive the broker: %v\n%s", err, peers.Tail(log.String()))
+			default:
+			}
+			if have = committed(t, name+"-copies"); have > n {
+				return have
+			}
+			if time.Now().After(end) {
+				t.Fatalf("the job does not go on at %d rows\n%s", have, peers.Tail(log.String()))
+			}
+		}
 	}
+	grows(0)
+	_, was := servers.Starts("kafka")
+	if !servers.Crash("kafka", "kill", "1") {
+		t.Fatal("the broker could not be killed")
+	}
+	if err := servers.Await(); err != nil {
+		t.Fatal(err)
+	}
+	_, gone := servers.Starts("kafka")
+	grows(committed(t, name+"-copies"))
 	cmd.Process.Kill()
 	<-ended
 	n := f.end(t)
 	finishKafka(t, r, name, n)
-	t.Logf("the broker was away for %.1f s", broker.gone.Seconds())
+	t.Logf("the broker was away for %.1f s", (gone - was).Seconds())
 	compareTopics(t, name, onlyKafka, defines, n)
 }
 

@@ -1,6 +1,7 @@
 package kill
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 )
 
 // catalog is the Iceberg REST catalog of the S3 server.
-const catalog = "http://127.0.0.1:49341"
+const catalog = "http://127.0.0.1:21341"
 
 // icebergJob reads the files of a folder, as they come, and writes each row, and windows of a second, into
 // tables that are appended to, and the sums of each key into one of which rows are replaced.
@@ -41,9 +42,19 @@ type lake struct {
 // rows reads a table with another engine.
 func (l *lake) rows(t testing.TB, engine, table string) []string {
 	t.Helper()
-	cmd := servers.Command(t.Context(), "iceberg-readers", "read", engine, l.space+"."+table)
-	cmd.Env = append(cmd.Env, l.env...)
-	return peers.Lines(peers.Output(t, cmd))
+	var out, errs bytes.Buffer
+	again(t, "s3", func() error {
+		out.Reset()
+		errs.Reset()
+		cmd := servers.Command(t.Context(), "iceberg-readers", "read", engine, l.space+"."+table)
+		cmd.Env = append(cmd.Env, l.env...)
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s reads %s: %w\n%s", engine, table, err, peers.Tail(errs.String()))
+		}
+		return nil
+	})
+	return peers.Lines(out.String())
 }
 
 // killIceberg kills the job n times and compares its tables with those of an undisturbed run.

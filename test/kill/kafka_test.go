@@ -1,7 +1,6 @@
 package kill
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"testing"
@@ -71,49 +70,6 @@ func with(defines map[string]string, more ...string) map[string]string {
 	return out
 }
 
-// flicker makes a server crash and come back, beside the test.
-type flicker struct {
-	busy  chan struct{} // holds one while the server is away
-	times int
-	gone  time.Duration
-	err   error
-}
-
-func newFlicker() *flicker { return &flicker{busy: make(chan struct{}, 1)} }
-
-// away reports whether the server may be away, or was until a moment ago.
-func (f *flicker) away() bool { return len(f.busy) > 0 }
-
-func (f *flicker) crash(name string, kill ...string) {
-	select {
-	case f.busy <- struct{}{}:
-	default:
-		return // it is away already
-	}
-	f.times++
-	go func() {
-		from, ctx := time.Now(), context.Background()
-		if out, err := servers.Command(ctx, name, append([]string{"kill"}, kill...)...).CombinedOutput(); err != nil {
-			f.err = fmt.Errorf("kill %s: %w: %s", name, err, out)
-		} else if out, err := servers.Command(ctx, name, "start").CombinedOutput(); err != nil {
-			f.err = fmt.Errorf("start %s: %w: %s", name, err, out)
-		}
-		time.Sleep(2 * time.Second) // clients find out
-		f.gone += time.Since(from)
-		<-f.busy
-	}()
-}
-
-// wait waits until the server is back.
-func (f *flicker) wait(t testing.TB) {
-	t.Helper()
-	f.busy <- struct{}{}
-	<-f.busy
-	if f.err != nil {
-		t.Fatal(f.err)
-	}
-}
-
 // TestKafkaAndPostgres kills a job that writes into both, while the broker and the database crash now
 // and then.
 func TestKafkaAndPostgres(t *testing.T) {
@@ -122,26 +78,28 @@ func TestKafkaAndPostgres(t *testing.T) {
 	const name = "both"
 	in := topics(t, name)
 	for _, n := range []string{name, name + "_ref"} {
-		query(t, fmt.Sprintf("CREATE TABLE %s_copies (id bigint, k text, price bigint); "+
-			"CREATE TABLE %[1]s_sums (w timestamp, k text, n bigint, total bigint, newest bigint)", n))
+		query(t, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s_copies (id bigint, k text, price bigint); "+
+			"CREATE TABLE IF NOT EXISTS %[1]s_sums (w timestamp, k text, n bigint, total bigint, newest bigint)", n))
 	}
 	defines := map[string]string{"IN": in, "KAFKA": kafka, "PG": postgres, "TXN": "60000", "KAFKA_DELIVERY": "exactly-once"}
+	_, brokerWas := servers.Starts("kafka")
+	_, databaseWas := servers.Starts("postgres")
 	f := feedTopic(t, in, 1000)
 	r := newRig(t, name, kafkaAndPostgres, with(defines, "OUT", name, "UNTIL", "unbounded"))
-	broker, database := newFlicker(), newFlicker()
-	r.away = func() bool { return broker.away() || database.away() }
+	broker, database := 0, 0
 	r.commits = []string{"commit/kafka-sent", "commit/kafka-marked", "commit/kafka-ended", "commit/postgres-begun", "commit/postgres-noted",
 		"commit/postgres-committed", "commit/untold"}
 	r.killOften(t, kills, func(done int) {
-		if done%40 == min(20, kills/2) {
-			broker.crash("kafka", "1")
+		if done%40 == min(20, kills/2) && servers.Crash("kafka", "kill", "1") {
+			broker++
 		}
-		if done%40 == min(39, kills*3/4) {
-			database.crash("postgres")
+		if done%40 == min(39, kills*3/4) && servers.Crash("postgres", "kill") {
+			database++
 		}
 	})
-	broker.wait(t)
-	database.wait(t)
+	if err := servers.Await(); err != nil {
+		t.Fatal(err)
+	}
 	n := f.end(t)
 	r.finish(t, n, func() int { return count(t, name+"_copies") })
 	took := time.Since(from)
@@ -149,8 +107,13 @@ func TestKafkaAndPostgres(t *testing.T) {
 	ref := newRig(t, name+"-ref", kafkaAndPostgres, with(defines, "OUT", name+"_ref", "UNTIL", "latest-offset"))
 	ref.whole(t)
 	r.tell(t)
-	t.Logf("%d rows in, %d kills, the broker crashed %d times (%.0f s away), the database %d times (%.0f s), %.0f s in all", n, kills, broker.times,
-		broker.gone.Seconds(), database.times, database.gone.Seconds(), took.Seconds())
+	_, brokerAway := servers.Starts("kafka")
+	_, databaseAway := servers.Starts("postgres")
+	t.Logf("%d rows in, %d kills, the broker crashed %d times (%.0f s away), the database %d times (%.0f s), %.0f s in all", n, kills, broker,
+		(brokerAway - brokerWas).Seconds(), database, (databaseAway - databaseWas).Seconds(), took.Seconds())
+	if broker == 0 || database == 0 {
+		t.Error("the broker or the database did not crash: nothing was proven")
+	}
 	rows := consume(t, name+"-copies", name+"-sums", name+"_ref-copies", name+"_ref-sums")
 	for i, table := range []string{"copies", "sums"} {
 		same(t, "Kafka, "+table, rows[i], rows[i+2])

@@ -3,26 +3,30 @@ package kill
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemark-stream/tidemark/test/peers/peers"
 )
 
-// The ports of the servers, which nobody else takes.
+// The ports of the servers, which nobody else takes; from 32768 on outgoing connections may hold one just when a
+// server comes back.
 const (
-	kafkaPort    = "49092"
-	postgresPort = "49432"
-	s3Port       = "49333"
+	kafkaPort    = "21092"
+	postgresPort = "21432"
+	s3Port       = "21333"
 	kafka        = "127.0.0.1:" + kafkaPort
 	postgres     = "postgres://postgres@127.0.0.1:" + postgresPort + "/test?sslmode=disable"
 	s3           = "http://127.0.0.1:" + s3Port
@@ -73,49 +77,76 @@ func newTopics(t testing.TB, partitions int32, names ...string) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	made, err := kadm.NewClient(cl).CreateTopics(t.Context(), partitions, 1, nil, names...)
-	if err == nil {
-		err = made.Error()
-	}
-	if err != nil {
+	again(t, "kafka", func() error {
+		made, err := kadm.NewClient(cl).CreateTopics(t.Context(), partitions, 1, nil, names...)
+		for _, m := range made {
+			if !errors.Is(m.Err, kerr.TopicAlreadyExists) { // of an attempt whose answer was lost
+				err = errors.Join(err, m.Err)
+			}
+		}
+		return err
+	})
+}
+
+// again calls f until it succeeds, as long as a server is away.
+func again(t testing.TB, name string, f func() error) {
+	t.Helper()
+	if err := servers.Again(name, f); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// tool runs a command of a server's script and returns its lines.
+func tool(t testing.TB, name string, args ...string) (lines []string) {
+	t.Helper()
+	again(t, name, func() error {
+		var out, errs bytes.Buffer
+		cmd := servers.Command(t.Context(), name, args...)
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, peers.Tail(errs.String()))
+		}
+		lines = peers.Lines(out.String())
+		return nil
+	})
+	return lines
 }
 
 // query runs a statement with psql and returns its lines.
 func query(t testing.TB, statement string) []string {
 	t.Helper()
-	return peers.Lines(peers.Output(t, servers.Command(t.Context(), "postgres", "sql", "-Atq", "-v", "ON_ERROR_STOP=1", "-c", statement)))
+	return tool(t, "postgres", "sql", "-Atq", "-v", "ON_ERROR_STOP=1", "-c", statement)
 }
 
 // consume reads what is committed of topics with Kafka's own consumer, all at once. It cannot be told
 // to end where the topic does, so how many rows there are is counted before.
 func consume(t testing.TB, topics ...string) [][]string {
 	t.Helper()
-	out, errs := make([]bytes.Buffer, len(topics)), make([]bytes.Buffer, len(topics))
-	cmds := make([]*exec.Cmd, len(topics))
+	rows := make([][]string, len(topics))
+	var wait sync.WaitGroup
 	for i, topic := range topics {
 		n := committed(t, topic)
 		if n == 0 {
 			continue
 		}
-		cmds[i] = servers.Command(t.Context(), "kafka", "consume", "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
-			"--max-messages", strconv.Itoa(n), "--timeout-ms", "120000")
-		cmds[i].Stdout, cmds[i].Stderr = &out[i], &errs[i]
-		if err := cmds[i].Start(); err != nil {
-			t.Fatal(err)
-		}
+		wait.Go(func() {
+			err := servers.Again("kafka", func() error {
+				var out, errs bytes.Buffer
+				cmd := servers.Command(t.Context(), "kafka", "consume", "--topic", topic, "--from-beginning", "--isolation-level", "read_committed",
+					"--max-messages", strconv.Itoa(n), "--timeout-ms", "120000")
+				cmd.Stdout, cmd.Stderr = &out, &errs
+				if err := cmd.Run(); err != nil {
+					return fmt.Errorf("%w\n%s", err, peers.Tail(errs.String()))
+				}
+				rows[i] = peers.Lines(out.String())
+				return nil
+			})
+			if err != nil {
+				t.Errorf("consume %s: %v", topic, err)
+			}
+		})
 	}
-	rows := make([][]string, len(topics))
-	for i, cmd := range cmds {
-		if cmd == nil {
-			continue
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("consume %s: %v\n%s", topics[i], err, peers.Tail(errs[i].String()))
-		}
-		rows[i] = peers.Lines(out[i].String())
-	}
+	wait.Wait()
 	return rows
 }
 
@@ -123,7 +154,7 @@ func consume(t testing.TB, topics ...string) [][]string {
 // the topic has now.
 func committed(t testing.TB, topic string) (n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	// Markers of transactions too: the end may be one.
 	cl, err := kgo.NewClient(kgo.SeedBrokers(kafka), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
@@ -131,13 +162,13 @@ func committed(t testing.TB, topic string) (n int) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	var ends kadm.ListedOffsets
+	again(t, "kafka", func() (err error) {
+		if ends, err = kadm.NewClient(cl).ListEndOffsets(ctx, topic); err == nil {
+			err = ends.Error()
+		}
+		return err
+	})
 	left := map[int32]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {

@@ -3,6 +3,7 @@ package kill
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -40,8 +41,6 @@ type rig struct {
 	points  map[string]int // kills, by place
 	phases  map[string]int
 	slow    int // starts that a server which was away made fail, and that were repeated
-	// away says that a server may be away, so that a start may fail.
-	away func() bool
 	// commits are the places within a commit of the job's sinks, which take turns.
 	commits []string
 	atLeast bool // rows may be there more than once
@@ -53,8 +52,7 @@ func newRig(t testing.TB, name, sql string, defines map[string]string) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	r := &rig{name: name, script: filepath.Join(dir, name+".sql"), defines: maps.Clone(defines),
-		rand: rand.New(rand.NewPCG(4, uint64(len(name)))), points: map[string]int{}, phases: map[string]int{},
-		away: func() bool { return false }}
+		rand: rand.New(rand.NewPCG(4, uint64(len(name)))), points: map[string]int{}, phases: map[string]int{}}
 	if r.defines["CHECKPOINTS"] == "" {
 		r.defines["CHECKPOINTS"] = filepath.Join(dir, "checkpoints")
 	}
@@ -100,6 +98,13 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
+// patience is how long something may take that takes a second on a machine with nothing else to do.
+const patience = 4 * time.Minute
+
+// excused reports whether a process that ended with a text may have done so because a server was away. That
+// starts it again, and forgives nothing else.
+func excused(text string) bool { return servers.Excuses(text) || house.Excuses(text) }
+
 var killedAt = regexp.MustCompile(`(?m)^killed at (\S+)$`)
 
 // kill starts the job, which is killed at the n-th passing of a place or of any of a phase, or n ms
@@ -107,7 +112,7 @@ var killedAt = regexp.MustCompile(`(?m)^killed at (\S+)$`)
 func (r *rig) kill(t testing.TB, phase string, n int) {
 	t.Helper()
 	for try := 0; ; try++ {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		at := fmt.Sprintf("%s:%d", phase, n)
 		if phase == "anywhere" {
 			at = ""
@@ -124,16 +129,13 @@ func (r *rig) kill(t testing.TB, phase string, n int) {
 		status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
 		m := killedAt.FindStringSubmatch(log.String())
 		switch {
-		case late && r.away() && try < 300:
-			r.slow++
-			continue
 		case late:
 			t.Fatalf("%s: not killed at %s:%d within %.0f s\n%s", r.name, phase, n, time.Since(from).Seconds(), peers.Tail(log.String()))
 		case status.Signal() == syscall.SIGKILL && phase == "anywhere":
 			r.points["anywhere"]++
 		case status.Signal() == syscall.SIGKILL && m != nil:
 			r.points[m[1]]++
-		case r.away() && try < 300:
+		case try < 300 && excused(log.String()):
 			r.slow++
 			time.Sleep(time.Second)
 			continue
@@ -169,16 +171,34 @@ func (r *rig) killOften(t testing.TB, n int, between func(done int)) {
 // finish runs the job until progress says that all n rows are through, and then drains it.
 func (r *rig) finish(t testing.TB, n int, progress func() int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
+	for try := 0; ; try++ {
+		have, log, err := r.drain(t, ctx, n, progress)
+		switch {
+		case err == nil:
+			return
+		case try > 20 || ctx.Err() != nil || !excused(log):
+			t.Fatalf("%s: ended by itself, or in its drain, at %d of %d rows: %v\n%s", r.name, have, n, err, peers.Tail(log))
+		}
+		r.slow++
+		time.Sleep(time.Second)
+	}
+}
+
+func (r *rig) drain(t testing.TB, ctx context.Context, n int, progress func() int) (have int, said string, err error) {
+	t.Helper()
 	cmd, log := r.start(t, ctx, "", "--drain")
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	// Where rows come more than once all may be there before the process knows of signals: it first says what it goes on from.
-	for have := 0; have < n || log.String() == ""; {
+	for have < n || log.String() == "" {
 		select {
 		case err := <-ended:
-			t.Fatalf("%s: ended by itself at %d of %d rows: %v\n%s", r.name, have, n, err, peers.Tail(log.String()))
+			if err == nil {
+				err = errors.New("before all rows were through")
+			}
+			return have, log.String(), err
 		case <-time.After(300 * time.Millisecond):
 		}
 		have = progress()
@@ -187,19 +207,26 @@ func (r *rig) finish(t testing.TB, n int, progress func() int) {
 		}
 	}
 	cmd.Process.Signal(os.Interrupt)
-	if err := <-ended; err != nil {
-		t.Fatalf("%s: the drain failed: %v\n%s", r.name, err, peers.Tail(log.String()))
-	}
+	err = <-ended
+	return have, log.String(), err
 }
 
-// whole runs the job to its end, undisturbed.
+// whole runs the job to its end, undisturbed but by servers that die.
 func (r *rig) whole(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	cmd, log := r.start(t, ctx, "")
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%s: %v\n%s", r.name, err, peers.Tail(log.String()))
+	for try := 0; ; try++ {
+		cmd, log := r.start(t, ctx, "")
+		err := cmd.Wait()
+		if err == nil {
+			return
+		}
+		if try > 20 || ctx.Err() != nil || !excused(log.String()) {
+			t.Fatalf("%s: %v\n%s", r.name, err, peers.Tail(log.String()))
+		}
+		r.slow++
+		time.Sleep(time.Second)
 	}
 }
 

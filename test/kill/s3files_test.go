@@ -61,7 +61,7 @@ func feedBucket(s object.Store, perSecond int) *feeder {
 		if n++; n%7 == 0 {
 			name = fmt.Sprintf("a/%09d.jsonl", 999_999_999-from)
 		}
-		return s.Put(context.Background(), name, []byte(b.String()))
+		return servers.Again("s3", func() error { return s.Put(context.Background(), name, []byte(b.String())) })
 	})
 }
 
@@ -69,10 +69,11 @@ func feedBucket(s object.Store, perSecond int) *feeder {
 // seen once stays as it is, so seen keeps its rows from call to call.
 func objectRows(t testing.TB, s object.Store, seen map[string][]string) (rows []string, parts int) {
 	t.Helper()
-	list, err := s.List(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	var list []object.Info
+	again(t, "s3", func() (err error) {
+		list, err = s.List(t.Context(), "")
+		return err
+	})
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, 4)
@@ -89,7 +90,11 @@ func objectRows(t testing.TB, s object.Store, seen map[string][]string) (rows []
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			text, err := s.Get(t.Context(), i.Name, 0, -1)
+			var text []byte
+			err := servers.Again("s3", func() (err error) {
+				text, err = s.Get(t.Context(), i.Name, 0, -1)
+				return err
+			})
 			folder, _, _ := strings.Cut(i.Name, "/")
 			if !strings.Contains(i.Name, "/") {
 				folder = ""

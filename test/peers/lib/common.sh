@@ -42,12 +42,23 @@ pid_stop() {
   rm -f "$1"
 }
 
-# spawn PIDFILE LOG CMD...: in the background, in a session of its own
+# spawn PIDFILE LOG CMD...: in the background, in a session of its own; what it says goes behind what is in LOG
 spawn() {
   local pidfile=$1 log=$2; shift 2
   # 9 is the lock of install and start: a server must not inherit it
-  nohup setsid "$@" >"$log" 2>&1 </dev/null 9>&- &
+  nohup setsid "$@" >>"$log" 2>&1 </dev/null 9>&- &
   pid_write "$pidfile" $!
+}
+
+# why_ended FILE...: what the logs of a process say of its end: the lines that tell of something fatal, or else the last
+why_ended() {
+  local f lines
+  for f in "$@"; do
+    [[ -s $f ]] || continue
+    lines=$(grep -aiE 'fatal|panic|signal|out of ?memory|no space|uncaught|exception in thread' "$f" | tail -n 25 | cut -c 1-400) || true
+    [[ -n $lines ]] || lines=$(tail -n 10 "$f" | cut -c 1-400)
+    printf '%s\n' "$lines"
+  done
 }
 
 # with_lock FILE CMD...: one at a time

@@ -42,10 +42,13 @@ func Wanted() bool { return os.Getenv(Variable) != "" }
 // Peers are the systems that a program tests with. Its methods may be called at the same time.
 type Peers struct {
 	env []string
+	dir string // of the scripts, "" for those of this repository
 
 	mu sync.Mutex
 	// By script: how installing and starting it went.
 	installed, started map[string]error
+
+	keeper keeper
 }
 
 // New returns peers whose scripts see the given variables ("KAFKA_PORT=49092") besides the
@@ -81,6 +84,12 @@ func (p *Peers) Need(t testing.TB, names ...string) {
 			t.Fatal(err)
 		}
 	}
+	before := p.told()
+	t.Cleanup(func() {
+		if told := p.told(); told != before && told != "" {
+			t.Logf("up to here %s", told)
+		}
+	})
 }
 
 // Have installs programs that are not started, such as readers of tables, or skips the test.
@@ -106,7 +115,8 @@ func (p *Peers) install(name string) error {
 	return err
 }
 
-// Start starts a system afresh, unless it was started before: then it says how that went.
+// Start starts a system afresh, unless it was started before: then it says how that went. From then on it is
+// started again whenever it has ended, unless by a test that killed or stopped it by Run or Command.
 func (p *Peers) Start(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,6 +130,9 @@ func (p *Peers) Start(name string) error {
 	_ = p.Run(name, "wipe") // of a program that was killed
 	err = p.Run(name, "start")
 	p.started[name] = err
+	if err == nil {
+		p.watch(name)
+	}
 	return err
 }
 
@@ -161,6 +174,7 @@ func (p *Peers) Started(name string) bool {
 func (p *Peers) Wipe() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unwatch()
 	var errs []error
 	for name := range p.started {
 		errs = append(errs, p.Run(name, "wipe"))
@@ -171,7 +185,16 @@ func (p *Peers) Wipe() error {
 
 // Command is a call of a script.
 func (p *Peers) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(folder(), name), args...)
+	p.note(name, args)
+	return p.command(ctx, name, args...)
+}
+
+func (p *Peers) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	dir := p.dir
+	if dir == "" {
+		dir = folder()
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), args...)
 	cmd.Env = append(os.Environ(), p.env...)
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
@@ -179,9 +202,14 @@ func (p *Peers) Command(ctx context.Context, name string, args ...string) *exec.
 
 // Run calls a script that says nothing worth knowing unless it fails.
 func (p *Peers) Run(name string, args ...string) error {
+	p.note(name, args)
+	return p.run(name, args...)
+}
+
+func (p *Peers) run(name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	if out, err := p.Command(ctx, name, args...).CombinedOutput(); err != nil {
+	if out, err := p.command(ctx, name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("test/peers/%s %s: %w\n%s", name, strings.Join(args, " "), err, Tail(string(out)))
 	}
 	return nil

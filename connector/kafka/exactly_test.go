@@ -110,7 +110,7 @@ func (r *rig) visible(topic string, n int) []string {
 	}
 	defer cl.Close()
 	var out []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		wait := 300 * time.Millisecond
 		if len(out) < n {
 			wait = 2 * time.Second

@@ -121,7 +121,7 @@ func TestRestart_Vanished(t *testing.T) {
 	if err := r.c.DeleteTopic("t"); err != nil {
 		t.Fatal(err)
 	}
-	quick := []string{"properties.default.api.timeout.ms", "700"}
+	quick := []string{"properties.default.api.timeout.ms", "2500"}
 	r.refused(r.job(quick...), "partitions t-0, t-1 do not exist any more", "--fresh")
 	r.topic("t", 1)
 	r.refused(r.job(quick...), "partition t-1 does not exist any more", "bring it back")

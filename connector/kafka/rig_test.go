@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // leaks waits for goroutines of this module and of its client to end.
 func leaks() int {
 	buf := make([]byte, 4<<20)
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		text := string(buf[:runtime.Stack(buf, true)])
 		var left []string
 		for _, g := range strings.Split(text, "\n\n")[1:] {
@@ -319,10 +319,10 @@ func (x *run) stop() {
 	}
 }
 
-// eventually tries until check returns "" or 15 s have passed.
+// eventually tries until check returns "" or a minute has passed.
 func (r *rig) eventually(check func() string) {
 	r.t.Helper()
-	end := time.Now().Add(15 * time.Second)
+	end := time.Now().Add(time.Minute)
 	for {
 		msg := check()
 		if msg == "" {

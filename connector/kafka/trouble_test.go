@@ -95,7 +95,7 @@ func TestTrouble_NoBroker(t *testing.T) {
 	r.fails(table("t", "n INT", with(quick...)...)+"SELECT n FROM t;", "did not answer within 700ms")
 	quick[3] = "no.such.host.invalid:9092"
 	r.fails(table("t", "n INT", with(quick...)...)+"SELECT n FROM t;", "no.such.host.invalid")
-	if d := time.Since(from); d > 12*time.Second {
+	if d := time.Since(from); d > time.Minute {
 		t.Errorf("four jobs took %s to give up", d)
 	}
 }
@@ -110,14 +110,18 @@ func TestTrouble_SASL(t *testing.T) {
 	defer c.Close()
 	r := &rig{t: t, c: c, addr: c.ListenAddrs()[0], dir: t.TempDir()}
 	login := func(mechanism, user, pass string) []string {
-		return []string{"properties.security.protocol", "SASL_PLAINTEXT", "properties.sasl.mechanism", mechanism, "properties.default.api.timeout.ms", "700",
+		return []string{"properties.security.protocol", "SASL_PLAINTEXT", "properties.sasl.mechanism", mechanism,
 			"properties.sasl.jaas.config", fmt.Sprintf(`org.apache.kafka.common.security.plain.PlainLoginModule required username="%s" password="%s";`, user, pass)}
 	}
 	r.rows(table("t", "n INT", login("PLAIN", "ann", `p\"w`)...) + "INSERT INTO t VALUES (1);")
 	r.rows(table("t", "n INT", login("SCRAM-SHA-256", "bob", "pw")...) + "INSERT INTO t VALUES (2);")
 	r.equal(r.rows(table("t", "n INT", with(login("SCRAM-SHA-512", "cat", "pw")...)...)+"SELECT n FROM t;"), "1", "2")
-	r.fails(table("t", "n INT", with(login("PLAIN", "ann", "wrong")...)...)+"SELECT n FROM t;", "no connection to the brokers at "+r.addr)
-	r.fails(table("t", "n INT", login("SCRAM-SHA-256", "bob", "wrong")...)+"INSERT INTO t VALUES (2);", "no connection to the brokers at "+r.addr)
+	// Deriving a key takes a machine under load a while, too.
+	refused := func(mechanism, user, pass string) []string {
+		return append(login(mechanism, user, pass), "properties.default.api.timeout.ms", "4000")
+	}
+	r.fails(table("t", "n INT", with(refused("PLAIN", "ann", "wrong")...)...)+"SELECT n FROM t;", "no connection to the brokers at "+r.addr)
+	r.fails(table("t", "n INT", refused("SCRAM-SHA-256", "bob", "wrong")...)+"INSERT INTO t VALUES (2);", "no connection to the brokers at "+r.addr)
 	r.fails(table("t", "n INT", all...)+"SELECT n FROM t;", "brokers at "+r.addr, "is SASL missing")
 	r.fails(table("t", "n INT", login("GSSAPI", "a", "b")...)+"INSERT INTO t VALUES (2);", "'GSSAPI' is not supported", "SCRAM-SHA-512")
 	r.fails(table("t", "n INT", "properties.security.protocol", "SASL_PLAINTEXT", "properties.sasl.mechanism", "PLAIN")+"INSERT INTO t VALUES (2);", "sasl.jaas.config")

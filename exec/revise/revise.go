@@ -6,8 +6,10 @@
 //	hash, flags | key | time of last use | revision << 1 | deleted | hash of the newest payload (two words)
 //
 // The payload is the columns of the result that are not its key, each in the form of
-// state.AppendValue, one after the other; its hash is the 128-bit one of xxh3. Both are part of what
-// is saved, so they never change: a row that says the same after a restart is no revision.
+// state.AppendValue, one after the other; its hash is the 128-bit one of xxh3, whose upper half is combined
+// with the count of rows where the table has it (counted). Both are part of what is saved, so they never
+// change: a row that says the same after a restart is no revision. Nor is one that differs in a count of 0
+// only: it announces a deletion, which follows.
 //
 // What comes is a changelog with or without -U rows. A -U row alone says nothing: in an update the +U
 // row of the same key follows it, and only where the row has moved to another key does nothing
@@ -20,6 +22,7 @@ package revise
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/zeebo/xxh3"
@@ -38,6 +41,7 @@ type Revise struct {
 	in        types.Schema
 	eventTime bool
 	values    []int // columns of the payload
+	counts    bool  // the table has the count of rows: whoever reads it takes it for that of the newest revision
 	loc       *time.Location
 	ctx       *op.Context
 	out       op.Output
@@ -94,6 +98,7 @@ func New(n *plan.Revise, in, out types.Schema, eventTime bool) (op.Operator, err
 			o.values = append(o.values, c)
 		}
 	}
+	o.counts = n.Count >= 0 && slices.Contains(n.Metadata, plan.ResultInputCount)
 	if n.Zone != "" && n.End >= 0 && in.Fields[n.End].Type.Kind == types.Timestamp {
 		var err error
 		if o.loc, err = window.LoadZone(n.Zone); err != nil {
@@ -157,8 +162,8 @@ func (o *Revise) Process(_ int, b *vec.Batch) error {
 			o.add(b, int(i), w[revisionAt])
 		default:
 			*p &^= state.FlagMark
-			hash := o.hash(b, int(i))
-			if live && w[hashAt] == hash.Lo && w[hashAt2] == hash.Hi {
+			hash, empty := o.hash(b, int(i))
+			if live && w[hashAt] == hash.Lo && (w[hashAt2] == hash.Hi || empty) {
 				same++
 				continue
 			}
@@ -210,15 +215,27 @@ func (o *Revise) delete(w []uint64) {
 	w[hashAt], w[hashAt2] = 0, 0
 }
 
-// hash is that of the payload of row i.
-func (o *Revise) hash(b *vec.Batch, i int) xxh3.Uint128 {
+// hash is that of the payload of row i; empty says that the row counts none.
+func (o *Revise) hash(b *vec.Batch, i int) (h xxh3.Uint128, empty bool) {
 	buf := o.buf[:0]
 	for _, c := range o.values {
 		buf = state.AppendValue(buf, b.Cols[c], i)
 	}
 	o.buf = buf
-	return xxh3.Hash128(buf)
+	h = xxh3.Hash128(buf)
+	if o.counts {
+		n := int64(-1) // not known
+		if c := b.Cols[o.n.Count]; !c.IsNull(i) {
+			n = c.I64[i]
+		}
+		h.Hi ^= counted(n)
+		empty = n == 0
+	}
+	return h, empty
 }
+
+// counted spreads a count of rows over 64 bits, other counts to others.
+func counted(n int64) uint64 { return uint64(n) * 0x9e3779b97f4a7c15 }
 
 // add notes that row i of b is a revision.
 func (o *Revise) add(b *vec.Batch, i int, revision uint64) {

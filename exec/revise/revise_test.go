@@ -146,6 +146,9 @@ func (h *history) check(t *testing.T, rows []exectest.Out, want map[string]strin
 		revision[k]++
 		deleted := h.meta(r, plan.ResultIsDeleted) == true
 		p := fmt.Sprintf("%v %v", r.Vals[:h.n.Columns], deleted)
+		if slices.Contains(h.n.Metadata, plan.ResultInputCount) {
+			p += fmt.Sprintf(", of %v rows", h.meta(r, plan.ResultInputCount))
+		}
 		if payload[k] == p || payload[k] == "" && deleted {
 			t.Errorf("key %s: revision %d says %s again", k, revision[k], p)
 		}

@@ -18,7 +18,7 @@ import (
 //	is emitted too, these three, NULL for one that is not
 //
 // Bytes without the latter are from before such a property was asked for. Whether a result has changed
-// goes by the aggregates.
+// goes by the aggregates, and by the count where it is told: who reads it takes it for that of the newest result.
 type shower struct {
 	n       *plan.WindowAgg
 	zone    *zone
@@ -97,8 +97,23 @@ func (s *shower) encode(k int) {
 	}
 }
 
-// same reports whether old has the aggregates of s.row.
-func (s *shower) same(old []byte) bool { return bytes.HasPrefix(old, s.row[:s.aggs]) }
+// same reports whether old has the aggregates of s.row, and its count where that is told.
+func (s *shower) same(old []byte) bool {
+	if !bytes.HasPrefix(old, s.row[:s.aggs]) {
+		return false
+	}
+	return s.told[1] < 0 || bytes.Equal(toldCount(old[s.aggs:]), toldCount(s.row[s.aggs:]))
+}
+
+// toldCount is the count among the bytes behind the aggregates; nil where they are from before it was asked for.
+func toldCount(told []byte) []byte {
+	if len(told) == 0 {
+		return nil
+	}
+	told, _ = state.CheckValue(told, toldTypes[0])
+	rest, _ := state.CheckValue(told, toldTypes[1])
+	return told[:len(told)-len(rest)]
+}
 
 // insert shows group k.
 func (s *shower) insert(k int) { s.put(k, types.Insert, nil, false, 0, 0) }
@@ -111,7 +126,7 @@ func (s *shower) replace(k int, old []byte, start, end int64) {
 
 // remove takes old back, a result of the key of group k. Where causes and the like are told, the row is
 // told those of its end first, for whoever wants to know why it went, so that what is taken back is what
-// was shown.
+// was shown: a result that is no more is one of no rows.
 func (s *shower) remove(k int, old []byte, start, end int64) {
 	if s.tells {
 		s.put(k, types.UpdateBefore, old, true, start, end)
@@ -124,7 +139,7 @@ func (s *shower) remove(k int, old []byte, start, end int64) {
 // encoded there and its times those of the window from start to end. whole says that old has the other
 // properties too.
 func (s *shower) put(k int, kind types.RowKind, old []byte, whole bool, start, end int64) {
-	out, nk := s.batch, len(s.n.Keys)
+	out, nk, removed := s.batch, len(s.n.Keys), old != nil && !whole
 	props := nk + len(s.n.Aggs)
 	for i, c := range out.Cols {
 		c.Resize(out.N + 1)
@@ -136,6 +151,9 @@ func (s *shower) put(k int, kind types.RowKind, old []byte, whole bool, start, e
 		default:
 			writeProp(c, s.n.Props[i-props], start, end, s.zone, out.N, 1)
 		}
+	}
+	if at := s.told[1]; at >= 0 && removed {
+		out.Cols[at].I64[out.N] = 0
 	}
 	if old != nil && whole && s.tells && len(old) > 0 {
 		for i, at := range s.told {

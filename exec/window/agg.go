@@ -46,7 +46,8 @@ type Agg struct {
 	zoned   []int64
 	enc     *state.Encoder
 	keyCols []*vec.Vec
-	kept    []int32
+	places  places
+	kept    int // rows of the batch at hand that are in slices
 	active  []*slice
 	taken   []*slice // by the window that fires
 	recs    []uint32
@@ -291,167 +292,8 @@ func sized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// assign sorts the rows into slices: kept lists those in use, and each slice in active its own.
-func (o *Agg) assign(b *vec.Batch, rows []int32) error {
-	times, valid, err := o.times(b, rows)
-	if err != nil {
-		return err
-	}
-	var starts []int64
-	if o.n.Attached && o.n.StartCol >= 0 {
-		var tmp []int64
-		if starts, _, err = localTimes(b.Cols[o.n.StartCol], rows, b.N, nil, true, &tmp); err != nil {
-			return err
-		}
-	}
-	o.kept, o.active = o.kept[:0], o.active[:0]
-	var late, null, none int
-	var cur *slice
-	ghost := slice{start: 1, after: vec.MinTime} // an interval without rows yet; at first an empty one
-	at := 0
-	cur = &ghost
-	stamps := b.Stamps
-	if o.n.Window.ProcTime {
-		stamps = nil
-	}
-	lo, hi := int64(1), int64(0)
-	for _, r := range rows {
-		if valid != nil && !valid.Get(int(r)) {
-			null++
-			continue
-		}
-		t := times[r]
-		if t < lo || t >= hi || starts != nil && starts[r] != cur.start {
-			at, cur = o.locate(t, starts, r, &ghost)
-			lo, hi = cur.start, cur.end
-			if o.n.Attached {
-				lo, hi = t, t+1
-			}
-		}
-		stamp := o.wm
-		if stamps != nil {
-			stamp = stamps[r]
-		}
-		if stamp >= cur.first {
-			if o.lates != nil {
-				if err := o.missed(b, r, cur, stamp); err != nil {
-					return err
-				}
-			}
-			if stamp >= cur.last {
-				late++
-				continue
-			}
-			if stamp > o.wm {
-				o.held.add(b, r)
-				continue
-			}
-		}
-		if cur == &ghost {
-			if cur.first > cur.last {
-				none++ // in the gap of a hop
-				continue
-			}
-			cur = o.open(&ghost)
-			o.insert(at, cur)
-			o.opened(cur)
-		}
-		if len(cur.rows) == 0 {
-			o.active = append(o.active, cur)
-			cur.used = o.spill.batch
-		}
-		cur.rows = append(cur.rows, r)
-		cur.sub = append(cur.sub, int32(len(o.kept)))
-		o.kept = append(o.kept, r)
-	}
-	o.drop(late, null, none)
-	return nil
-}
-
-// missed notes the windows of slice sl that row r is late for.
-func (o *Agg) missed(b *vec.Batch, r int32, sl *slice, stamp int64) error {
-	switch {
-	case !o.lates.wanted():
-		if sl.first <= sl.last { // else in the gap of a hop
-			o.lates.note(r, stamp-sl.first)
-		}
-		return nil
-	case o.n.Attached:
-		return o.lates.miss(b, r, sl.start, sl.end, sl.first, stamp)
-	case o.kind == plan.Tumble:
-		return o.lates.miss(b, r, o.start(sl.end), sl.end, sl.first, stamp)
-	}
-	last := o.lastEnd(sl.end)
-	for end := o.firstEnd(sl.end); end <= last; end += o.step {
-		over := o.over(end)
-		if over > stamp {
-			break
-		}
-		if err := o.lates.miss(b, r, o.start(end), end, over, stamp); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // over is the instant at which the window that ends at end is over: from then on it takes no rows.
 func (o *Agg) over(end int64) int64 { return o.zone.timer(end-1) + o.lag }
-
-// drop books the rows of one Process: those kept and those not used.
-func (o *Agg) drop(late, null, none int) {
-	if o.ctx.Counters == nil {
-		return
-	}
-	o.ctx.Counters.Used.Add(int64(len(o.kept)))
-	if late > 0 {
-		o.ctx.Counters.Drop(op.DropLate, late)
-	}
-	if null > 0 {
-		o.ctx.Counters.Drop(op.DropNullTime, null)
-	}
-	if none > 0 {
-		o.ctx.Counters.Drop(op.DropFilter, none)
-	}
-}
-
-// locate returns the open slice for time t, or ghost filled in for one that does not exist yet.
-func (o *Agg) locate(t int64, starts []int64, r int32, ghost *slice) (int, *slice) {
-	var start, end int64
-	if o.n.Attached {
-		end = t
-		start = t
-		if starts != nil {
-			start = starts[r]
-		}
-	} else {
-		end = o.sliceEnd(t)
-		start = end - o.width
-	}
-	at, sl := o.find(start, end)
-	if sl != nil {
-		return at, sl
-	}
-	*ghost = slice{start: start, end: end, after: vec.MinTime}
-	o.limits(ghost)
-	if o.n.Window.ProcTime && ghost.first <= o.wm {
-		// The clock stands still within a call, so a window cannot be over here.
-		ghost.first = o.wm + 1
-	}
-	return at, ghost
-}
-
-// limits fills in when the first and the last window of a slice are over.
-func (o *Agg) limits(sl *slice) {
-	sl.first = o.over(sl.end)
-	sl.last = sl.first
-	switch {
-	case o.n.Window.ProcTime:
-		sl.last = never
-	case !o.n.Attached && o.kind != plan.Tumble:
-		sl.first = o.over(o.firstEnd(sl.end))
-		sl.last = o.over(o.lastEnd(sl.end))
-	}
-}
 
 // opened notes when a new slice is first wanted.
 func (o *Agg) opened(sl *slice) {
@@ -486,27 +328,23 @@ func (o *Agg) firstAfter(end, wm int64) int64 {
 
 // apply adds the rows that assign has sorted.
 func (o *Agg) apply(b *vec.Batch) error {
-	if len(o.kept) == 0 {
+	if o.kept == 0 {
 		return nil
 	}
 	for i, k := range o.n.Keys {
 		o.keyCols[i] = b.Cols[k]
 	}
-	o.enc.Encode(o.keyCols, o.kept, nil)
-	o.recs = sized(o.recs, len(o.kept))
+	o.recs = sized(o.recs, o.kept)
 	fetches := o.spill.keyed != nil && o.set.HasValues()
 	for _, sl := range o.active {
-		rows, sub := sl.rows, sl.sub
-		if len(rows) == len(o.kept) {
-			sub = nil
-		}
-		recs := o.recs[:len(rows)]
-		sl.st.T.Upsert(o.enc, sub, recs)
+		recs := o.recs[:len(sl.rows)]
+		o.enc.Encode(o.keyCols, sl.rows, nil)
+		sl.st.T.Upsert(o.enc, nil, recs)
 		if fetches {
 			sl.st.Fetch(recs)
 		}
-		o.add(b, sl, rows, recs)
-		sl.rows, sl.sub = sl.rows[:0], sl.sub[:0]
+		o.add(b, sl, sl.rows, recs)
+		sl.rows = sl.rows[:0]
 	}
 	return nil
 }

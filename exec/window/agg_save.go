@@ -391,7 +391,7 @@ func (r *restorer) finish() {
 			cmp.Compare(a.after, b.after))
 	})
 	for i, sl := range o.list {
-		o.limits(sl)
+		sl.first, sl.last = o.limits(sl.end)
 		o.shut(i)
 		if o.fire == nil {
 			o.minDue = min(o.minDue, sl.first)

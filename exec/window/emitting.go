@@ -286,13 +286,7 @@ func (o *Emitting) place(b *vec.Batch, r int32, times, starts []int64, stamp int
 		}
 		any, err = o.put(b, r, start, t, stamp)
 	} else {
-		slice := o.sliceEnd(t)
-		last := o.lastEnd(slice)
-		for end := o.firstEnd(slice); end <= last && err == nil; end += o.step {
-			var in bool
-			in, err = o.put(b, r, o.start(end), end, stamp)
-			any = any || in
-		}
+		any, err = o.putAll(b, r, o.sliceEnd(t), stamp)
 	}
 	if any {
 		o.kept = append(o.kept, r)
@@ -300,13 +294,33 @@ func (o *Emitting) place(b *vec.Batch, r int32, times, starts []int64, stamp int
 	return any, err
 }
 
+// putAll lists row r in the windows of the slice that ends at slice, unless it is late for them.
+func (o *Emitting) putAll(b *vec.Batch, r int32, slice, stamp int64) (any bool, err error) {
+	end, last := o.firstEnd(slice), o.lastEnd(slice)
+	if o.zone == nil && end <= last {
+		// Those that it is late for come first, and are over as long after one another as they end.
+		if first := o.closes(end); first <= stamp {
+			n := (min(stamp, o.closes(last))-first)/o.step + 1
+			if err := o.lates.miss(b, r, n, o.start(end), end, first, stamp); err != nil {
+				return false, err
+			}
+			end += n * o.step
+		}
+	}
+	for ; end <= last && err == nil; end += o.step {
+		var in bool
+		in, err = o.put(b, r, o.start(end), end, stamp)
+		any = any || in
+	}
+	return any, err
+}
+
 // put lists row r in a window, unless it is late for it.
 func (o *Emitting) put(b *vec.Batch, r int32, start, end, stamp int64) (bool, error) {
-	over := o.over(end)
-	if over+o.lateness <= stamp {
-		return false, o.lates.miss(b, r, start, end, over+o.lateness, stamp)
+	if closes := o.closes(end); closes <= stamp {
+		return false, o.lates.miss(b, r, 1, start, end, closes, stamp)
 	}
-	w := o.find(start, end, over)
+	w := o.find(start, end)
 	if len(w.rows) == 0 {
 		o.active = append(o.active, w)
 	}
@@ -315,10 +329,13 @@ func (o *Emitting) put(b *vec.Batch, r int32, start, end, stamp int64) (bool, er
 	return true, nil
 }
 
+// closes is the instant from which on the window that ends at end takes no rows.
+func (o *Emitting) closes(end int64) int64 { return o.over(end) + o.lateness }
+
 // over is the instant at which the window that ends at end is shown on time.
 func (o *Emitting) over(end int64) int64 { return o.zone.timer(end-1) + o.lag }
 
-func (o *Emitting) find(start, end, timer int64) *opened {
+func (o *Emitting) find(start, end int64) *opened {
 	i, ok := slices.BinarySearchFunc(o.open, opened{start: start, end: end}, func(a *opened, b opened) int {
 		switch {
 		case a.end < b.end || a.end == b.end && a.start < b.start:
@@ -331,6 +348,7 @@ func (o *Emitting) find(start, end, timer int64) *opened {
 	if ok {
 		return o.open[i]
 	}
+	timer := o.over(end)
 	w := &opened{start: start, end: end, timer: timer, fired: timer <= o.wm}
 	if n := len(o.pool); n > 0 {
 		w.st = o.pool[n-1]

@@ -109,7 +109,7 @@ func (o *Emitting) Restore(saved state.Saved, heads [][]byte) error {
 			start = o.start(end)
 		}
 		if last == nil || last.end != end || last.start != start {
-			last = o.find(start, end, o.over(end))
+			last = o.find(start, end)
 		}
 		last.saved.note(group)
 		return last, key, nil

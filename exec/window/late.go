@@ -13,45 +13,38 @@ import (
 // Rows are noted while a batch is sorted into its windows (miss) and told at the end of it (tell), or earlier where
 // there are many.
 type lateRows struct {
-	n       *plan.WindowAgg
 	ctx     *op.Context
 	label   string
 	columns int        // of the input
 	batch   *vec.Batch // the input's columns, then plan.LateColumns; nil: rows are not wanted
 	known   bool       // windows are known to have a start
+	shape              // of aligned windows; else its step is 0
 
 	row int32     // the one that was counted last in by, -1 for none of the batch at hand
 	by  op.LateBy // of the batch at hand
 
-	rows           []int32
-	start, end     []int64
-	stamps, lateBy []int64
-	pos            []int64
-
-	missed []missedWindow // of the batch at hand
-	last   int            // the one that was counted last
-	// byEnd and byBoth find the others: their windows follow from their ends, but for those that came with
-	// the rows. nil: windows are not wanted. Of aligned windows near finds those whose ends are not far from
-	// the first one: the number in missed, plus one, of the window that ends at nearEnd + i*step.
-	byEnd   map[int64]int
-	byBoth  map[missedWindow]int
-	near    []int32
-	nearEnd int64
-	at      int64 // the one in near that was counted last
-	step    int64 // 0: not aligned
+	runs        []lateRun
+	noted       int     // rows that the runs stand for
+	once, rows  []int32 // the row of each run; and as often as it is late
+	stamps, pos []int64
+	missed      *missedWindows // nil: windows are not wanted
 }
 
-// nearWindows is how many windows near is for, the first one in the middle.
-const nearWindows = 1 << 12
-
-// missedWindow is a window and, but in a key, the number of rows late for it.
-type missedWindow struct{ start, end, rows int64 }
+// lateRun is a row that is late for n windows: the one from start to end, which took rows up to the instant
+// over, and those that follow, each of which ends and is over a step later than the one before it.
+type lateRun struct {
+	row, n                  int32
+	start, end, over, stamp int64
+}
 
 func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows {
 	if ctx.Late == nil && ctx.Missed == nil && ctx.Counters == nil {
 		return nil
 	}
-	l := &lateRows{n: n, ctx: ctx, label: ctx.Label, columns: in.Len(), known: !n.Attached || n.StartCol >= 0, row: -1}
+	l := &lateRows{ctx: ctx, label: ctx.Label, columns: in.Len(), known: !n.Attached || n.StartCol >= 0, row: -1}
+	if !n.Attached && n.Window.Kind != plan.Session {
+		l.shape, _ = newShape(&n.Window) // the operator has checked that
+	}
 	if ctx.Late != nil {
 		l.batch = vec.NewBatch(in)
 		for _, f := range plan.LateColumns {
@@ -59,27 +52,13 @@ func newLateRows(ctx *op.Context, n *plan.WindowAgg, in types.Schema) *lateRows 
 		}
 	}
 	if ctx.Missed != nil {
-		l.byEnd, l.byBoth = map[int64]int{}, map[missedWindow]int{}
-		if l.step = stepOf(n); l.step > 0 {
-			l.near = make([]int32, nearWindows)
-		}
+		l.missed = newMissedWindows(l.shape)
 	}
 	return l
 }
 
-// stepOf is how far the ends of n's windows are from each other, 0 where they are not aligned.
-func stepOf(n *plan.WindowAgg) int64 {
-	switch {
-	case n.Attached || n.Window.Kind == plan.Session:
-		return 0
-	case n.Window.Kind == plan.Tumble:
-		return n.Window.Size
-	}
-	return n.Window.Step
-}
-
 // wanted reports whether somebody wants to know of the windows that a row missed.
-func (l *lateRows) wanted() bool { return l.batch != nil || l.byEnd != nil }
+func (l *lateRows) wanted() bool { return l.batch != nil || l.missed != nil }
 
 // note counts row r, which missed a window by lateBy ms. The windows of a row come one after the other, the earliest
 // first: it is the first that it missed by most.
@@ -91,76 +70,32 @@ func (l *lateRows) note(r int32, lateBy int64) {
 }
 
 // miss notes that row r of b, stamped with stamp, is late for a window that took rows up to the instant
-// over (exclusive: a stamp of over or more is late).
-func (l *lateRows) miss(b *vec.Batch, r int32, start, end, over, stamp int64) error {
-	if l == nil {
+// over (exclusive: a stamp of over or more is late), and for the n-1 ones that follow it.
+func (l *lateRows) miss(b *vec.Batch, r int32, n, start, end, over, stamp int64) error {
+	if l == nil || n == 0 {
 		return nil
 	}
 	l.note(r, stamp-over)
-	if l.byEnd != nil {
-		l.count(start, end)
+	if l.missed != nil {
+		l.missed.add(n, start, end)
 	}
 	if l.batch == nil {
 		return nil
 	}
-	l.rows = append(l.rows, r)
-	l.start, l.end = append(l.start, start), append(l.end, end)
-	l.stamps, l.lateBy = append(l.stamps, stamp), append(l.lateBy, stamp-over)
-	if len(l.rows) == vec.BatchRows {
-		return l.emit(b)
-	}
-	return nil
-}
-
-// count counts a row for a window.
-func (l *lateRows) count(start, end int64) {
-	if l.last < len(l.missed) {
-		if w := &l.missed[l.last]; w.start == start && w.end == end {
-			w.rows++
-			return
+	for {
+		some := min(n, int64(vec.BatchRows-l.noted))
+		l.runs = append(l.runs, lateRun{r, int32(some), start, end, over, stamp})
+		if l.noted += int(some); l.noted == vec.BatchRows {
+			if err := l.emit(b); err != nil {
+				return err
+			}
 		}
-	}
-	if l.step > 0 && l.countNear(start, end) {
-		return
-	}
-	var ok bool
-	if l.n.Attached {
-		key := missedWindow{start: start, end: end}
-		if l.last, ok = l.byBoth[key]; !ok {
-			l.last = len(l.missed)
-			l.byBoth[key] = l.last
+		if n -= some; n == 0 {
+			return nil
 		}
-	} else if l.last, ok = l.byEnd[end]; !ok {
-		l.last = len(l.missed)
-		l.byEnd[end] = l.last
+		end, over = end+some*l.step, over+some*l.step
+		start = l.start(end)
 	}
-	if !ok {
-		l.missed = append(l.missed, missedWindow{start: start, end: end})
-	}
-	l.missed[l.last].rows++
-}
-
-// countNear is count of a window that is not far from the first one; false: it is.
-func (l *lateRows) countNear(start, end int64) bool {
-	if len(l.missed) == 0 {
-		l.nearEnd = end - nearWindows/2*l.step
-	}
-	i := l.at + 1 // the windows of a row come one after the other
-	if end-l.nearEnd != i*l.step {
-		i = (end - l.nearEnd) / l.step
-	}
-	if i < 0 || i >= nearWindows {
-		return false
-	}
-	l.at = i
-	if l.last = int(l.near[i]) - 1; l.last >= 0 {
-		l.missed[l.last].rows++
-		return true
-	}
-	l.last = len(l.missed)
-	l.missed = append(l.missed, missedWindow{start, end, 1})
-	l.near[i] = int32(len(l.missed))
-	return true
 }
 
 // tell passes on what was noted of the rows of b.
@@ -173,20 +108,10 @@ func (l *lateRows) tell(b *vec.Batch) error {
 		l.ctx.Counters.Late.Add(&l.by)
 	}
 	l.by = op.LateBy{}
-	if len(l.missed) > 0 {
-		for _, w := range l.missed {
-			l.ctx.Missed(w.start, w.end, w.rows)
-			if l.step > 0 {
-				if i := (w.end - l.nearEnd) / l.step; i >= 0 && i < nearWindows {
-					l.near[i] = 0
-				}
-			}
-		}
-		l.missed = l.missed[:0]
-		clear(l.byEnd)
-		clear(l.byBoth)
+	if l.missed != nil {
+		l.missed.tell(l.ctx.Missed)
 	}
-	if len(l.rows) == 0 {
+	if l.noted == 0 {
 		return nil
 	}
 	return l.emit(b)
@@ -194,43 +119,38 @@ func (l *lateRows) tell(b *vec.Batch) error {
 
 // emit passes on the rows of b noted so far.
 func (l *lateRows) emit(b *vec.Batch) error {
-	out, n := l.batch, len(l.rows)
+	out, n := l.batch, l.noted
+	l.spread()
 	out.Reset(0)
 	for i, c := range b.Cols {
-		out.Cols[i].Gather(c, l.rows)
+		l.gather(out.Cols[i], c)
 	}
 	cols := out.Cols[l.columns:]
 	for _, c := range cols {
 		c.Resize(n)
 	}
+	l.times(cols)
 	// The same few words again and again are written once.
 	cols[0].SetString(0, l.label)
-	for k := range n {
-		cols[0].Refs[k] = cols[0].Refs[0]
-	}
+	fill(cols[0].Refs, cols[0].Refs[0])
 	var kinds [types.Delete + 1]vec.Ref
 	for k := range kinds {
 		cols[5].SetString(0, types.RowKind(k).String())
 		kinds[k] = cols[5].Refs[0]
 	}
 	if b.Kinds == nil {
-		for k := range n {
-			cols[5].Refs[k] = kinds[types.Insert]
-		}
+		fill(cols[5].Refs, kinds[types.Insert])
 	} else {
 		for k, r := range l.rows {
 			cols[5].Refs[k] = kinds[b.Kind(int(r))]
 		}
 	}
-	copy(cols[1].I64, l.start)
-	copy(cols[2].I64, l.end)
-	copy(cols[3].I64, l.stamps)
-	copy(cols[4].I64, l.lateBy)
 	if !l.known {
 		for k := range n {
 			cols[1].SetNull(k)
 		}
 	}
+	l.stamps = append(l.stamps[:0], cols[3].I64...)
 	out.N, out.Stamps = n, l.stamps
 	if b.Pos != nil {
 		l.pos = sized(l.pos, n)
@@ -239,8 +159,58 @@ func (l *lateRows) emit(b *vec.Batch) error {
 		}
 		out.Origin, out.Pos = b.Origin, l.pos
 	}
-	err := l.ctx.Late(out)
-	l.rows, l.start, l.end = l.rows[:0], l.start[:0], l.end[:0]
-	l.stamps, l.lateBy = l.stamps[:0], l.lateBy[:0]
-	return err
+	l.runs, l.noted = l.runs[:0], 0
+	return l.ctx.Late(out)
+}
+
+func fill[T any](dst []T, v T) {
+	for i := range dst {
+		dst[i] = v
+	}
+}
+
+// spread lists the rows of the runs.
+func (l *lateRows) spread() {
+	l.once, l.rows = sized(l.once, len(l.runs)), sized(l.rows, l.noted)
+	at := 0
+	for i := range l.runs {
+		r := &l.runs[i]
+		l.once[i] = r.row
+		fill(l.rows[at:at+int(r.n)], r.row)
+		at += int(r.n)
+	}
+}
+
+// gather fills a column of the rows with their values in src. The bytes of a string are copied once a run.
+func (l *lateRows) gather(dst, src *vec.Vec) {
+	if dst.Phys != types.PBytes || src.Valid != nil || len(l.once) == l.noted {
+		dst.Gather(src, l.rows)
+		return
+	}
+	dst.Gather(src, l.once)
+	dst.Resize(l.noted)
+	at := l.noted
+	for i := len(l.runs) - 1; i >= 0; i-- {
+		from := at - int(l.runs[i].n)
+		fill(dst.Refs[from:at], dst.Refs[i])
+		at = from
+	}
+}
+
+// times fills the columns of plan.LateColumns that are times.
+func (l *lateRows) times(cols []*vec.Vec) {
+	start, end, stamps, by := cols[1].I64, cols[2].I64, cols[3].I64, cols[4].I64
+	move := l.step // by how much the next window starts later
+	if l.kind == plan.Cumulate {
+		move = 0 // those of one row start together
+	}
+	at := 0
+	for i := range l.runs {
+		r := l.runs[i]
+		for range r.n {
+			start[at], end[at], stamps[at], by[at] = r.start, r.end, r.stamp, r.stamp-r.over
+			r.start, r.end, r.over = r.start+move, r.end+l.step, r.over+l.step
+			at++
+		}
+	}
 }

@@ -95,7 +95,7 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 	if err != nil {
 		return err
 	}
-	o.kept, o.active = o.kept[:0], o.active[:0]
+	o.kept, o.active = 0, o.active[:0]
 	var late, null, none int
 	var cur *part
 	lo, hi := int64(1), int64(0)
@@ -139,7 +139,7 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 		if cur.stamp == vec.MinTime && valid == nil {
 			n = alike(rows, times, b.Stamps, lo, hi, cur.first)
 		}
-		o.put(cur, rows[:n])
+		o.put(&cur.slice, rows[:n])
 		rows = rows[n:]
 	}
 	o.drop(late, null, none)
@@ -154,44 +154,11 @@ func (o *Local) Process(_ int, b *vec.Batch) error {
 
 // passed notes the windows that row r, whose slice ends at end, is late for.
 func (o *Local) passed(b *vec.Batch, r int32, end, stamp int64) error {
-	first := o.firstEnd(end)
-	if o.lates == nil || first > o.lastEnd(end) {
+	if o.lates == nil {
 		return nil
 	}
-	return o.missed(b, r, &slice{start: end - o.width, end: end, first: o.over(first), last: o.over(o.lastEnd(end))}, stamp)
-}
-
-// alike counts the rows, at least one, that follow one another with a time from lo up to hi and a
-// stamp below first: they go the way of the first.
-func alike(rows []int32, times, stamps []int64, lo, hi, first int64) int {
-	n := 1
-	if stamps == nil {
-		for n < len(rows) && times[rows[n]] >= lo && times[rows[n]] < hi {
-			n++
-		}
-		return n
-	}
-	for n < len(rows) {
-		r := rows[n]
-		if t := times[r]; t < lo || t >= hi || stamps[r] >= first {
-			break
-		}
-		n++
-	}
-	return n
-}
-
-// put sorts rows of one Process to p.
-func (o *Local) put(p *part, rows []int32) {
-	if len(p.rows) == 0 {
-		o.active = append(o.active, &p.slice)
-	}
-	at := len(o.kept)
-	for i := range rows {
-		p.sub = append(p.sub, int32(at+i))
-	}
-	p.rows = append(p.rows, rows...)
-	o.kept = append(o.kept, rows...)
+	p := o.placeOf(end-o.width, end)
+	return o.missed(b, r, &p, stamp)
 }
 
 // trim sends what is held if it is much.

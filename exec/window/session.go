@@ -164,7 +164,7 @@ func (o *Session) Process(_ int, b *vec.Batch) error {
 		if id == 0 {
 			late++
 			t := times[r]
-			if err := o.lates.miss(b, r, t, t+o.gap, o.over(t+o.gap), stamp); err != nil {
+			if err := o.lates.miss(b, r, 1, t, t+o.gap, o.over(t+o.gap), stamp); err != nil {
 				return err
 			}
 			continue

@@ -165,7 +165,7 @@ func (o *Sessions) sort(b *vec.Batch, times, stamps []int64) (kept int, err erro
 		}
 		if id == 0 {
 			end := times[r] + o.gap
-			if err := o.lates.miss(b, r, times[r], end, o.closes(end), stamp); err != nil {
+			if err := o.lates.miss(b, r, 1, times[r], end, o.closes(end), stamp); err != nil {
 				return 0, err
 			}
 			continue

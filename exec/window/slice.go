@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-stream/tidemark/exec/agg"
 	"github.com/tidemark-stream/tidemark/state"
+	"github.com/tidemark-stream/tidemark/vec"
 )
 
 // slice is the rows of an interval, aggregated by key.
@@ -39,8 +40,7 @@ type slice struct {
 	coldLen int
 	used    int64
 
-	rows []int32 // of the batch at hand: positions, and ranks among the encoded keys
-	sub  []int32
+	rows []int32 // of the batch at hand
 }
 
 // sliceList keeps slices in the order of their ends, then starts.
@@ -48,7 +48,7 @@ type sliceList struct {
 	list []*slice
 	pool []*agg.Store
 	// spare is memory for the rows of slices.
-	spare [][2][]int32
+	spare [][]int32
 	set   *agg.Set
 	mem   *state.Memory
 	l     *state.Layout
@@ -154,17 +154,16 @@ func (s *sliceList) drop(sl *slice) {
 // closed takes back the memory for rows of a slice that gets no more.
 func (s *sliceList) closed(sl *slice) {
 	if cap(sl.rows) > 0 && len(s.spare) < poolMax {
-		s.spare = append(s.spare, [2][]int32{sl.rows[:0], sl.sub[:0]})
+		s.spare = append(s.spare, sl.rows[:0])
 	}
-	sl.rows, sl.sub = nil, nil
+	sl.rows = nil
 }
 
-// open returns a slice like ghost, with memory for its rows that was used before if possible.
-func (s *sliceList) open(ghost *slice) *slice {
-	sl := &slice{}
-	*sl = *ghost
+// open returns a slice without a store, with memory for its rows that was used before if possible.
+func (s *sliceList) open(start, end int64) *slice {
+	sl := &slice{start: start, end: end, after: vec.MinTime}
 	if n := len(s.spare); n > 0 {
-		sl.rows, sl.sub = s.spare[n-1][0], s.spare[n-1][1]
+		sl.rows = s.spare[n-1]
 		s.spare = s.spare[:n-1]
 	}
 	return sl

@@ -257,7 +257,7 @@ func (o *Agg) giveUpRun() int64 {
 		return n
 	}
 	sl := &slice{start: o.runStart, end: o.runStart + o.step, after: math.MinInt64, ran: true, shut: true, st: o.run}
-	o.limits(sl)
+	sl.first, sl.last = o.limits(sl.end)
 	o.run = o.runSet.NewStore(o.mem, o.l, 0)
 	o.run.Track()
 	at, _ := slices.BinarySearchFunc(o.list, sl, func(a, b *slice) int {

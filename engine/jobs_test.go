@@ -51,7 +51,7 @@ func runJobs(t *testing.T, e *engine.Engine, text string) *ran {
 				return
 			}
 			go func() {
-				for end := time.Now().Add(20 * time.Second); r.Status().RowsRead < 10 && time.Now().Before(end); {
+				for end := time.Now().Add(time.Minute); r.Status().RowsRead < 10 && time.Now().Before(end); {
 					time.Sleep(5 * time.Millisecond)
 				}
 				r.Stop()

@@ -52,7 +52,7 @@ func TestReplay_OfATopic(t *testing.T) {
 				}
 				time.Sleep(50 * time.Millisecond)
 			}
-			for end := time.Now().Add(30 * time.Second); run.Status().RowsRead < rounds*perRound && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); run.Status().RowsRead < rounds*perRound && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			run.Stop()

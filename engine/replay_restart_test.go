@@ -25,7 +25,7 @@ func TestReplay_OverRestarts(t *testing.T) {
 	after := func(rows int64, do func(*engine.Run)) engine.Handler {
 		return engine.Handler{JobStarted: func(r *engine.Run) {
 			go func() {
-				for end := time.Now().Add(20 * time.Second); r.Status().RowsRead < rows && time.Now().Before(end); {
+				for end := time.Now().Add(time.Minute); r.Status().RowsRead < rows && time.Now().Before(end); {
 					time.Sleep(2 * time.Millisecond)
 				}
 				do(r)

@@ -43,7 +43,7 @@ func stopped(t *testing.T, e *engine.Engine, text string) string {
 	var place string
 	err := e.Script(t.Context(), "flow.sql", text, engine.Handler{JobStarted: func(r *engine.Run) {
 		go func() {
-			for end := time.Now().Add(20 * time.Second); r.Status().RowsRead < 3000 && time.Now().Before(end); {
+			for end := time.Now().Add(time.Minute); r.Status().RowsRead < 3000 && time.Now().Before(end); {
 				time.Sleep(5 * time.Millisecond)
 			}
 			p, err := r.Savepoint(context.Background())

@@ -324,7 +324,7 @@ func TestJob_ManyNewFilesAtOnce(t *testing.T) {
 	}
 	select {
 	case <-all:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Errorf("only %d of 301 rows came", rows)
 	}
 	j.Stop()

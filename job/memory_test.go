@@ -51,10 +51,10 @@ func TestCheckpoint_EndedFilesAreNotNamed(t *testing.T) {
 		}
 		select {
 		case <-all:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("start %d: not everything was read: %v", start, got)
 		}
-		for end := time.Now().Add(10 * time.Second); j.Status().SplitsDone != 5*(start+1); {
+		for end := time.Now().Add(time.Minute); j.Status().SplitsDone != 5*(start+1); {
 			if time.Now().After(end) {
 				t.Fatalf("start %d: %d files are said to have been read", start, j.Status().SplitsDone)
 			}

@@ -99,7 +99,7 @@ func (r *rig) sealed(cfg connector.SinkConfig, checkpoint int64, rows []row) fun
 // waitFor waits until a query gives something that f takes.
 func (r *rig) waitFor(what, sql string, f func(string) bool) {
 	r.t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if got := r.rows(sql); len(got) == 1 && f(got[0]) {
 			return
 		}
@@ -223,7 +223,7 @@ func TestClusterReaders(t *testing.T) {
 // promoteSoon promotes as soon as the server that is asked knows the promotion before.
 func promoteSoon(t *testing.T, st *store, generation string, from, to int64) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		_, err := results.Promote(t.Context(), st, generation, from, to, true)
 		if err == nil {
 			return

@@ -104,7 +104,7 @@ func TestCrashes(t *testing.T) {
 		crashes := 0
 		for i, cs := range epochs {
 			for kill(); ; kill() {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				if crashes > 60 {
 					f.set(nil)
 				}
@@ -312,7 +312,7 @@ func TestInterval(t *testing.T) {
 	r := f.rig()
 	w := r.writer(r.open(atLeast("sink.buffer-flush.interval", "20 ms")))
 	must(t, w.Write(t.Context(), batch(pair, pairs(0, 3)...)), w.Tick(t.Context()))
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		must(t, w.Tick(t.Context()))
 		f.mu.Lock()
 		n := len(f.rows)

@@ -51,8 +51,12 @@ const faultVar = "CONNECTORTEST_FAULT"
 func TestPlantedFaults(t *testing.T) {
 	if fault, ok := os.LookupEnv(faultVar); ok {
 		registerPlanted(fault)
+		wait := time.Second // those that are to be found must not take long
+		if fault == "" {
+			wait = time.Minute
+		}
 		if !strings.HasPrefix(fault, "sink") {
-			connectortest.TestSource(t, connectortest.SourceCase{Rows: plantedRows(), Table: plantedTable("planted-source"), Wait: 300 * time.Millisecond,
+			connectortest.TestSource(t, connectortest.SourceCase{Rows: plantedRows(), Table: plantedTable("planted-source"), Wait: wait,
 				Record: func(b []byte) string { return string(b) }})
 		}
 		if !strings.HasPrefix(fault, "sink") && fault != "" {
@@ -147,7 +151,7 @@ type plantedFetcher struct {
 func (f *plantedFetcher) Fetch(ctx context.Context, split string, pos int64) ([]byte, error) {
 	switch {
 	case f.fault == "fetch: hangs" && ctx.Err() != nil:
-		time.Sleep(time.Second)
+		time.Sleep(4 * time.Second)
 	case f.fault == "fetch: an answer for anything" && pos > perSplit:
 		return []byte("1000000000000"), nil
 	case f.fault == "fetch: only upwards" && pos < f.last[split]:

@@ -78,7 +78,7 @@ type sink struct {
 
 func (c *SinkCase) open(t testing.TB) *sink {
 	t.Helper()
-	noLeaks(t)
+	noLeaks(t, longest)
 	return openSink(t, c.New(t), c.mode())
 }
 

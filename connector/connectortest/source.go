@@ -30,7 +30,7 @@ type SourceCase struct {
 	Record func(record []byte) string
 	// Append adds records to an unbounded source and returns their rows. nil: nothing is added.
 	Append func(t testing.TB) []string
-	// Wait bounds how long a source may take to give what it has (default 10 s).
+	// Wait bounds how long a source may take to give what it has (default a minute).
 	Wait time.Duration
 }
 
@@ -47,7 +47,7 @@ func positionsMax() int {
 func TestSource(t *testing.T, c SourceCase) {
 	t.Helper()
 	if c.Wait == 0 {
-		c.Wait = 10 * time.Second
+		c.Wait = longest
 	}
 	if c.Resolve == nil {
 		c.Resolve = func(p string) string { return p }
@@ -76,7 +76,7 @@ type source struct {
 
 func (c *SourceCase) open(t testing.TB) *source {
 	t.Helper()
-	noLeaks(t)
+	noLeaks(t, c.Wait)
 	s := &source{c: c, t: t, Source: c.source(t)}
 	var err error
 	if s.reader, err = s.NewReader(t.Context(), 0); err != nil {
@@ -508,7 +508,7 @@ func (c *SourceCase) closing(t *testing.T) {
 }
 
 func (c *SourceCase) enumerator(t *testing.T) {
-	noLeaks(t)
+	noLeaks(t, c.Wait)
 	s := &source{c: c, t: t, Source: c.source(t)}
 	ids := func(known ...string) []string {
 		e, err := s.NewEnumerator(t.Context())

@@ -607,7 +607,7 @@ func TestBackpressure(t *testing.T) {
 	w := r.writer(s)
 	r.exec("BEGIN; LOCK TABLE kv IN ACCESS EXCLUSIVE MODE")
 	b := batch(pair, slices.Repeat([]row{put(int64(1), strings.Repeat("x", 100))}, 1000)...)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	n := 0
 	for ; n < 1000; n++ {
@@ -636,7 +636,7 @@ func TestInterval(t *testing.T) {
 	r.expect("at once", "SELECT count(*) FROM kv", "0")
 	time.Sleep(300 * time.Millisecond)
 	must(t, w.Tick(t.Context()))
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end) && r.rows("SELECT count(*) FROM kv")[0] == "0"; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end) && r.rows("SELECT count(*) FROM kv")[0] == "0"; time.Sleep(10 * time.Millisecond) {
 	}
 	r.expect("later", "SELECT count(*) FROM kv", "1")
 }

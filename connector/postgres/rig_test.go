@@ -97,7 +97,7 @@ func (r *rig) connect() {
 		return
 	}
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if r.conn, err = pgconn.Connect(context.Background(), server.url); err == nil {
 			break
 		}

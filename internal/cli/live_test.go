@@ -112,7 +112,7 @@ func steady(s string) string {
 // terminal that gets higher shows it again.
 func (o *onTerminal) sees(want string) {
 	o.t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		got := "\n" + steady(o.vt.Screen())
 		if strings.HasSuffix(got, want) {
 			return
@@ -131,7 +131,7 @@ func (o *onTerminal) ends() int {
 	var err error
 	select {
 	case err = <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		o.t.Fatalf("the command does not end; the screen is\n%s", o.vt.Screen())
 	}
 	now, e := unix.IoctlGetTermios(int(o.tty.Fd()), unix.TCGETS)

@@ -93,7 +93,7 @@ func (s session) interrupted(with syscall.Signal, checkpoints string, args ...st
 	if err := c.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		// The checkpoint may be one of an earlier run.
 		if list, _ := filepath.Glob(filepath.Join(s.dir, "tidemark-checkpoints", checkpoints, "checkpoints", "0*")); len(list) > 0 && strings.Contains(out.String(), "job "+checkpoints) {
 			break

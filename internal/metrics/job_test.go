@@ -79,7 +79,7 @@ func TestRunningJob(t *testing.T) {
 			go func() {
 				defer r.Stop()
 				var j metrics.JobStatus
-				for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 					s.Sample()
 					if j = look(); j.Checkpoints != nil && j.Checkpoints.Completed > 1 && j.Rows.In > 2000 {
 						break

@@ -298,7 +298,7 @@ func TestFullDisk_Open(t *testing.T) {
 			if err != nil && !errors.Is(err, errFull) {
 				t.Errorf("%d writes: %v", n, err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("%d writes: the store is waited for", n)
 		}
 	}

@@ -218,7 +218,7 @@ func (j *job) run(dir string) error {
 		"${LOOKUP_SOURCE}", "filesystem").Replace(string(raw))
 	e := engine.New(engine.Options{Dir: dir, Define: map[string]string{"DIR": dir, "OUT": out},
 		Stdout: discard{}, Stderr: discard{}})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := e.Script(ctx, "case.sql", sql, engine.Handler{}); err != nil {
 		return err

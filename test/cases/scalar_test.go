@@ -107,7 +107,7 @@ func (e *expression) evaluate() (rows []string, err error) {
 	}
 	eng := engine.New(engine.Options{Stdout: discard{}, Stderr: discard{}, Config: map[string]string{
 		"execution.runtime-mode": "batch", "table.local-time-zone": zone}})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	err = eng.Script(ctx, "expression.sql", "SELECT CAST("+e.text+" AS STRING);", engine.Handler{
 		Rows: func(_ *engine.Run, b *vec.Batch) error {

@@ -168,7 +168,7 @@ func runCase(c *testCase, dir string, batch, par int) outcome {
 			}
 		},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := e.Script(ctx, "case.sql", c.sql, h); err != nil {
 		o.err += strings.ReplaceAll(err.Error(), dir, "${DIR}")

@@ -273,7 +273,7 @@ func (r *restarting) start(p *plan.Plan, o job.Options, left int) (stopped bool,
 	v := newValve(left)
 	valves.Store(r.dir, v)
 	defer valves.Delete(r.dir)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	j, err := job.Start(ctx, p, o)
 	if err != nil {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -77,11 +78,40 @@ func start() error {
 		if err := servers.Start("kafka"); err != nil {
 			return err
 		}
+	} else if servers.Adopt("kafka") != nil {
+		fmt.Fprintln(os.Stderr, "Kafka was started by somebody else: if it dies it stays dead")
 	}
 	if os.Getenv("TIDEMARK_FLINK_JOBMANAGER") == "" {
 		return servers.Start("flink")
 	}
+	if servers.Adopt("flink") != nil {
+		fmt.Fprintln(os.Stderr, "Flink was started by somebody else: if it dies it stays dead")
+	}
 	return nil
+}
+
+// again calls f until it succeeds, as long as a server is away.
+func again(t testing.TB, name string, f func() error) {
+	t.Helper()
+	if err := servers.Again(name, f); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tool runs a command of a server's script and returns what it wrote to its standard output.
+func tool(t testing.TB, name string, args ...string) (text string) {
+	t.Helper()
+	again(t, name, func() error {
+		var out, errs bytes.Buffer
+		cmd := servers.Command(t.Context(), name, args...)
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, peers.Tail(errs.String()))
+		}
+		text = out.String()
+		return nil
+	})
+	return text
 }
 
 // tidemark is a run of the command over a script. defines are names and values.
@@ -99,7 +129,7 @@ func tidemark(ctx context.Context, file string, defines ...string) *exec.Cmd {
 func newTopic(t testing.TB, name string, partitions int) string {
 	t.Helper()
 	name = fmt.Sprintf("%s-%d", name, time.Now().UnixMilli())
-	peers.Output(t, servers.Command(t.Context(), "kafka", "topics", "--create", "--topic", name, "--partitions", strconv.Itoa(partitions)))
+	tool(t, "kafka", "topics", "--create", "--if-not-exists", "--topic", name, "--partitions", strconv.Itoa(partitions))
 	return name
 }
 
@@ -123,15 +153,15 @@ func ends(t testing.TB, topic string) int64 {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	listed, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
-	if err == nil {
-		err = listed.Error()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	var listed kadm.ListedOffsets
+	again(t, "kafka", func() (err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if listed, err = kadm.NewClient(cl).ListEndOffsets(ctx, topic); err == nil {
+			err = listed.Error()
+		}
+		return err
+	})
 	var n int64
 	listed.Each(func(o kadm.ListedOffset) { n += o.Offset })
 	return n
@@ -144,12 +174,11 @@ func consume(t testing.TB, topic string, properties ...string) []string {
 	if n == 0 {
 		return nil
 	}
-	args := []string{"consume", "--topic", topic, "--from-beginning", "--max-messages", strconv.FormatInt(n, 10), "--timeout-ms", "60000"}
+	args := []string{"consume", "--topic", topic, "--from-beginning", "--max-messages", strconv.FormatInt(n, 10), "--timeout-ms", "120000"}
 	for _, p := range properties {
 		args = append(args, "--property", p)
 	}
-	out := peers.Output(t, servers.Command(t.Context(), "kafka", args...))
-	return peers.Lines(out)
+	return peers.Lines(tool(t, "kafka", args...))
 }
 
 // write makes a file of the test.

@@ -86,6 +86,15 @@ func (p *Peers) watch(name string) {
 	}(k.stop, k.done)
 }
 
+// Adopt looks after a system that runs already, as if it had been started here, but does not wipe it.
+func (p *Peers) Adopt(name string) error {
+	if err := p.run(name, "status"); err != nil {
+		return err
+	}
+	p.watch(name)
+	return nil
+}
+
 // unwatch ends the looking after, and returns when nothing is being started any more.
 func (p *Peers) unwatch() {
 	k := &p.keeper

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/connectortest"
@@ -75,28 +74,26 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// ask runs a statement in the server itself, whatever sinks go through.
+// ask runs a statement in the server itself, whatever sinks go through. A server that is being started again, or
+// about to be, is asked again.
 func (r *rig) ask(sql string) string {
 	r.t.Helper()
-	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		var resp *http.Response
-		if resp, err = outside.Post(r.base+"/?default_format=TabSeparated&session_timezone=UTC&wait_end_of_query=1&enable_time_time64_type=1", "", strings.NewReader(sql)); err != nil {
-			continue // it is being started again
-		}
-		var text []byte
-		text, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
+	var text []byte
+	err := servers.Again("clickhouse", func() error {
+		resp, err := outside.Post(r.base+"/?default_format=TabSeparated&session_timezone=UTC&wait_end_of_query=1&enable_time_time64_type=1", "", strings.NewReader(sql))
 		if err != nil {
-			continue
+			return err
 		}
-		if resp.StatusCode != http.StatusOK {
-			r.t.Fatalf("%s: %s", sql, text)
+		defer resp.Body.Close()
+		if text, err = io.ReadAll(resp.Body); err == nil && resp.StatusCode != http.StatusOK {
+			err = errors.New(string(text))
 		}
-		return string(text)
+		return err
+	})
+	if err != nil {
+		r.t.Fatalf("%s: %v", sql, err)
 	}
-	r.t.Fatalf("%s: %v", sql, err)
-	return ""
+	return string(text)
 }
 
 // exec runs statements; DB stands for the database.

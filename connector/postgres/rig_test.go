@@ -42,27 +42,24 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	server.url, server.script = "postgres://postgres@127.0.0.1:"+ownPort+"/test?sslmode=disable", true
-	err := peer("start")
-	code := 1
-	if err == nil {
-		code = m.Run()
-	} else {
+	if err := servers().Start("postgres"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	if err := peer("wipe"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
+	os.Exit(servers().Main(m))
 }
 
-// peer runs test/peers/postgres for the server under test.
-func peer(args ...string) error {
+// servers are those of test/peers with the port of the server under test.
+var servers = sync.OnceValue(func() *peers.Peers {
 	u, err := url.Parse(server.url)
 	if err != nil {
-		return err
+		panic(err)
 	}
-	return peers.New("PG_PORT="+u.Port()).Run("postgres", args...)
-}
+	return peers.New("PG_PORT=" + u.Port())
+})
+
+// peer runs test/peers/postgres for the server under test.
+func peer(args ...string) error { return servers().Run("postgres", args...) }
 
 // rig is a schema of its own in a real database.
 type rig struct {

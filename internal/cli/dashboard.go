@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/connector/results"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/internal/dashboard"
@@ -116,7 +118,7 @@ func (f *dashboardFlags) sources(ctx context.Context, e *engine.Engine, name, te
 			sources = append(sources, dashboard.Source{Table: t, Store: r.into})
 			continue
 		}
-		s, err := results.Open(ctx, t)
+		s, err := results.Open(ctx, lookedAt(t))
 		if err != nil {
 			closed()
 			return nil, nil, closed, err
@@ -125,6 +127,16 @@ func (f *dashboardFlags) sources(ctx context.Context, e *engine.Engine, name, te
 		sources = append(sources, dashboard.Source{Table: t, Store: s})
 	}
 	return sources, topics, closed, nil
+}
+
+// lookedAt is t for one who only looks at it: a table that is gone is not made anew, empty, behind the back of its job,
+// and who is away is not waited for: the page says so, and looks again.
+func lookedAt(t *connector.Table) *connector.Table {
+	out := *t
+	out.Options = maps.Clone(t.Options)
+	delete(out.Options, "sink.create")
+	out.Options["connection.max-retry-timeout"] = "1 s"
+	return &out
 }
 
 // serve serves the page until ctx ends; ready is told its address.

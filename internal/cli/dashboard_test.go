@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemark-stream/tidemark/connector"
 )
 
 // TestDashboardRefuses says what is missing before anything is served.
@@ -37,5 +39,17 @@ INSERT INTO r SELECT k, window_start, SUM(n) FROM TABLE(TUMBLE(TABLE s, DESCRIPT
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, not %s", c.name, err, c.want)
 		}
+	}
+}
+
+// TestLookedAt has a page make no tables, and wait for nobody.
+func TestLookedAt(t *testing.T) {
+	job := &connector.Table{Name: "r", Options: map[string]string{"sink.create": "true", "url": "u"}}
+	page := lookedAt(job)
+	if page.Options["sink.create"] != "" || page.Options["url"] != "u" || page.Options["connection.max-retry-timeout"] != "1 s" {
+		t.Errorf("the page opens it with %v", page.Options)
+	}
+	if len(job.Options) != 2 || job.Options["sink.create"] != "true" {
+		t.Errorf("the job's own options are %v", job.Options)
 	}
 }

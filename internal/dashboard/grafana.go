@@ -210,29 +210,43 @@ func unitOf(unit string) string {
 	return "suffix: " + unit
 }
 
-// metricPanel is a panel of one query of Prometheus.
-type metricPanel struct{ title, query, legend, unit string }
+// metricPanel is a panel of one query of Prometheus: lines, or with heat the buckets of a histogram.
+type metricPanel struct {
+	title, query, legend, unit string
+	heat                       bool
+}
 
 var metricPanels = []metricPanel{
-	{"From the end of a window to its result", "tidemark_result_lag_seconds", "{{table}} {{generation}}", "s"},
-	{"Age of the newest event", "tidemark_result_source_age_seconds", "{{table}} {{generation}}", "s"},
-	{"Revisions a second", "rate(tidemark_result_rows[5m])", "{{table}} {{generation}}", "short"},
-	{"Splits that are idle", "tidemark_result_splits_idle", "{{table}} {{generation}}", "short"},
-	{"Age of the newest checkpoint", "tidemark_checkpoint_age_seconds", "{{job_name}}", "s"},
-	{"Rows dropped a second, by reason", "rate(tidemark_rows_dropped_total[5m])", "{{operator_name}} {{reason}}", "short"},
-	{"State", "sum by (job_name) (tidemark_state_bytes)", "{{job_name}}", "bytes"},
-	{"Rows that a query of the target reads", "tidemark_result_target_query_rows_read", "{{table}}", "short"},
-	{"Bytes that a query of the target reads", "tidemark_result_target_query_bytes_read", "{{table}}", "bytes"},
-	{"Queries of the target in five minutes", "tidemark_result_target_queries", "{{table}}", "short"},
-	{"Parts and merges of the target", `{__name__=~"tidemark_result_target_(parts|parts_in_partition|merges|mutations)"}`, "{{table}} {{__name__}}", "short"},
+	{"From the end of a window to its result", "tidemark_result_lag_seconds", "{{table}} {{generation}}", "s", false},
+	{"Age of the newest event", "tidemark_result_source_age_seconds", "{{table}} {{generation}}", "s", false},
+	{"Revisions a second", "rate(tidemark_result_rows[5m])", "{{table}} {{generation}}", "short", false},
+	{"Splits that are idle", "tidemark_result_splits_idle", "{{table}} {{generation}}", "short", false},
+	{"Age of the newest checkpoint", "tidemark_checkpoint_age_seconds", "{{job_name}}", "s", false},
+	{"Rows dropped a second, by reason", "rate(tidemark_rows_dropped_total[5m])", "{{operator_name}} {{reason}}", "short", false},
+	{"Rows that missed a window, by how much", "sum by (le) (increase(tidemark_result_late_seconds_bucket[$__rate_interval]))", "{{le}}", "s", true},
+	{"A delay that would have kept 95 % of these", "histogram_quantile(0.95, sum by (table, generation, le) (increase(tidemark_result_late_seconds_bucket[1h])))", "{{table}} {{generation}}", "s", false},
+	{"State", "sum by (job_name) (tidemark_state_bytes)", "{{job_name}}", "bytes", false},
+	{"Rows that a query of the target reads", "tidemark_result_target_query_rows_read", "{{table}}", "short", false},
+	{"Bytes that a query of the target reads", "tidemark_result_target_query_bytes_read", "{{table}}", "bytes", false},
+	{"Queries of the target in five minutes", "tidemark_result_target_queries", "{{table}}", "short", false},
+	{"Parts and merges of the target", `{__name__=~"tidemark_result_target_(parts|parts_in_partition|merges|mutations)"}`, "{{table}} {{__name__}}", "short", false},
 }
 
 func jobPanels(g *grid) {
 	g.row("The job")
 	for _, m := range metricPanels {
 		src := object{"type": "prometheus", "uid": "${prometheus}"}
-		g.add(6, 7, m.title, "timeseries", object{"datasource": src, "targets": []any{object{"refId": "A", "datasource": src, "expr": m.query, "legendFormat": m.legend}},
-			"fieldConfig": object{"defaults": object{"unit": m.unit}, "overrides": []any{}}})
+		q := object{"refId": "A", "datasource": src, "expr": m.query, "legendFormat": m.legend}
+		p := object{"datasource": src, "targets": []any{q}, "fieldConfig": object{"defaults": object{"unit": m.unit}, "overrides": []any{}}}
+		kind := "timeseries"
+		if m.heat {
+			kind, q["format"], p["fieldConfig"] = "heatmap", "heatmap", object{"defaults": object{}, "overrides": []any{}}
+			// All that Grafana's schema requires of a heatmap.
+			p["options"] = object{"calculate": false, "showValue": "never", "yAxis": object{"unit": m.unit, "axisPlacement": "left"},
+				"color":  object{"mode": "scheme", "scheme": "Oranges", "steps": 64, "fill": "dark-orange", "exponent": 0.5, "reverse": false},
+				"legend": object{"show": true}, "tooltip": object{"mode": "single", "yHistogram": true, "showColorScale": false}, "exemplars": object{"color": "rgba(255,0,255,0.7)"}}
+		}
+		g.add(6, 7, m.title, kind, p)
 	}
 }
 

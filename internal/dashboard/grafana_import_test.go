@@ -22,6 +22,9 @@ var grafanaKeys = map[string][]string{
 	"fieldConfig": {"defaults", "overrides"},
 	"defaults": {"displayName", "displayNameFromDS", "description", "path", "writeable", "filterable", "unit", "decimals", "min", "max", "mappings", "thresholds", "color", "links", "noValue", "custom",
 		"fieldMinMax", "actions"},
+	"options":                       {"calculate", "calculation", "color", "filterValues", "rowsFrame", "showValue", "cellGap", "cellRadius", "cellValues", "yAxis", "exemplars", "legend", "tooltip", "selectionMode"},
+	"yAxis":                         {"axisPlacement", "axisLabel", "axisWidth", "axisGridShow", "axisCenteredZero", "unit", "decimals", "min", "max", "reverse", "scaleDistribution", "axisSoftMin", "axisSoftMax"},
+	"color":                         {"mode", "scheme", "fill", "scale", "exponent", "steps", "reverse", "min", "max"},
 	"custom":                        {"drawStyle", "showPoints", "spanNulls", "lineWidth", "fillOpacity"},
 	"variable":                      {"type", "name", "label", "skipUrlSync", "description", "query", "current", "multi", "allowCustomValue", "options", "refresh", "sort", "includeAll", "allValue", "regex", "hide", "definition"},
 	"prometheus":                    {"expr", "instant", "range", "exemplar", "editorMode", "format", "legendFormat", "intervalFactor", "refId", "hide", "queryType", "datasource", "interval"},
@@ -29,7 +32,7 @@ var grafanaKeys = map[string][]string{
 	"grafana-clickhouse-datasource": {"refId", "rawSql", "datasource", "editorType", "queryType", "format", "meta", "builderOptions", "pluginVersion", "hide"},
 }
 
-var grafanaPanels = []string{"row", "timeseries", "stat", "table"}
+var grafanaPanels = []string{"row", "timeseries", "stat", "table", "heatmap"}
 
 // TestGrafanaIsImportable holds the dashboard against what Grafana documents.
 func TestGrafanaIsImportable(t *testing.T) {
@@ -111,6 +114,11 @@ func TestGrafanaIsImportable(t *testing.T) {
 			if source(q["datasource"]) != of || q["refId"] == "" || q["rawSql"] == "" || q["expr"] == "" {
 				t.Errorf("%s asks %v", name, q)
 			}
+		}
+		if kind == "heatmap" {
+			o := known("options", p["options"])
+			known("yAxis", o["yAxis"])
+			known("color", o["color"])
 		}
 		if f, ok := p["fieldConfig"]; ok {
 			if custom, ok := known("defaults", known("fieldConfig", f)["defaults"])["custom"]; ok {

@@ -86,7 +86,7 @@ func TestMetricsAreThere(t *testing.T) {
 		t.Fatalf("only %v", names)
 	}
 	for _, n := range names {
-		short, result := strings.CutPrefix(n, "tidemark_result_")
+		short, result := strings.CutPrefix(strings.TrimSuffix(n, "_bucket"), "tidemark_result_")
 		if result {
 			short = strings.TrimPrefix(short, "target_")
 			if !strings.Contains(all.String(), `"`+short+`"`) && !strings.Contains(all.String(), `"target_`+short+`"`) {

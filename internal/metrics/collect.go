@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/exec/op"
 	"github.com/tidemark-stream/tidemark/job"
 	"github.com/tidemark-stream/tidemark/plan"
@@ -37,6 +38,8 @@ const (
 const (
 	gauge   = prometheus.GaugeValue
 	counter = prometheus.CounterValue
+	// histogram is of metrics that are made of buckets.
+	histogram = prometheus.UntypedValue
 )
 
 func jobMetric(kind prometheus.ValueType, name, help string) metric {
@@ -95,6 +98,8 @@ var (
 		"table", "split")
 	splitIdle  = describe(gauge, "tidemark_split_idle", "1 where a split that has not ended is idle.", "table", "split")
 	splitsDone = describe(counter, "tidemark_splits_done_total", "Splits read to their end.")
+	lateBy     = describe(histogram, "tidemark_late_seconds", "By how much rows missed a window; a row that missed several counts once, by the one that it missed by most.",
+		"operator_id", "operator_name")
 )
 
 // maxSplits is how many splits of a job have series of their own: there may be very many files.
@@ -221,9 +226,22 @@ func (e emitter) node(l *look, i int) {
 			e.count(stateEntries, x.StateEntries, id, name, sub)
 		}
 	}
+	if _, ok := b.Node.Op.(*plan.WindowAgg); ok {
+		e.late(&b.LateBy, id, name)
+	}
 	reasons(b, func(why op.DropReason, n int64) {
 		e.count(dropped, n, id, name, strings.ReplaceAll(why.String(), " ", "_"))
 	})
+}
+
+// late emits by how much rows were late for the windows of an operator.
+func (e emitter) late(l *op.LateBy, labels ...string) {
+	buckets, n := map[float64]uint64{}, uint64(0)
+	for i, bound := range connector.LateBounds {
+		n += uint64(l.Rows[i])
+		buckets[float64(bound)/1000] = n
+	}
+	e.ch <- prometheus.MustNewConstHistogram(lateBy.desc, uint64(l.Count()), float64(l.SumMs)/1000, buckets, append([]string{e.job}, labels...)...)
 }
 
 func (e emitter) source(l *look, s job.SourceStatus) {

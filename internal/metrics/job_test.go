@@ -105,6 +105,9 @@ func TestRunningJob(t *testing.T) {
 					value(t, text, "tidemark_state_entries", "TumbleAggregate", `subtask_index="1"`); n < 10 {
 					t.Errorf("%f entries are kept", n)
 				}
+				if n := value(t, text, "tidemark_late_seconds_count", "TumbleAggregate"); n != 0 {
+					t.Errorf("%f rows were late", n)
+				}
 				var saved []metrics.Saved
 				res, err := http.Post(srv.URL+"/savepoint", "", nil)
 				if err != nil {

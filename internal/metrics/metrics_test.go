@@ -140,6 +140,27 @@ func TestStatus_RatesSharesAndTrends(t *testing.T) {
 	}
 }
 
+// TestLateByOperator serves by how much rows were late for the windows of an operator.
+func TestLateByOperator(t *testing.T) {
+	s := NewServer()
+	s.now = func() time.Time { return start }
+	j := flow()
+	j.status.Nodes[1].Node.Op = &plan.WindowAgg{}
+	j.status.Nodes[1].LateBy = op.LateBy{Rows: [8]int64{3, 0, 2, 0, 0, 0, 0, 1}, SumMs: 90_123_000}
+	s.Add("flow", "", j)
+	_, text := ask(t, s.Handler("v1", true), "GET", "/metrics")
+	labels := `job_name="flow",operator_id="1",operator_name="Aggregate \"x\""`
+	for _, want := range []string{`tidemark_late_seconds_bucket{` + labels + `,le="1"} 3`, `tidemark_late_seconds_bucket{` + labels + `,le="60"} 5`,
+		`tidemark_late_seconds_bucket{` + labels + `,le="+Inf"} 6`, `tidemark_late_seconds_sum{` + labels + `} 90123`, `tidemark_late_seconds_count{` + labels + `} 6`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("there is no %s", want)
+		}
+	}
+	if strings.Contains(text, `tidemark_late_seconds_count{job_name="flow",operator_id="0"`) {
+		t.Error("a source has no windows")
+	}
+}
+
 // ask returns the answer to a request.
 func ask(t *testing.T, h http.Handler, method, target string, header ...string) (int, string) {
 	t.Helper()

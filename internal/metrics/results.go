@@ -140,6 +140,10 @@ func (c resultsCollector) Collect(ch chan<- prometheus.Metric) {
 			}
 			seen[id] = true
 			d := prometheus.NewDesc("tidemark_result_"+m.Name, m.Help, []string{"job_name", "table", "generation"}, nil)
+			if m.Buckets != nil {
+				ch <- prometheus.MustNewConstHistogram(d, m.Count, m.Sum, m.Buckets, w.job, w.table.Name, m.Generation)
+				continue
+			}
 			ch <- prometheus.MustNewConstMetric(d, gauge, m.Value, w.job, w.table.Name, m.Generation)
 		}
 	}

@@ -80,6 +80,26 @@ func TestResults(t *testing.T) {
 	for name, want := range map[string]string{"lag_seconds": "90", "source_age_seconds": "30", "rows": "4", "splits_idle": "1", "late_rows": "2", "expected": "412", "seen": "411"} {
 		expect(name, "live", want)
 	}
+	// By how much rows were late is a histogram, which is there before any was.
+	bucket := func(le string) string {
+		t.Helper()
+		found := regexp.MustCompile(`(?m)^tidemark_result_late_seconds_bucket\{generation="live",job_name="flow",table="board",le="` + regexp.QuoteMeta(le) + `"\} (.+)$`).FindStringSubmatch(look())
+		if found == nil {
+			return "-"
+		}
+		return found[1]
+	}
+	if got := bucket("1") + bucket("86400") + bucket("+Inf"); got != "000" {
+		t.Errorf("no row was late, and the buckets hold %s", got)
+	}
+	p.LateBy, p.LateByMs = []int64{3, 0, 2, 0, 0, 0, 0, 1}, 90_123_000
+	for le, want := range map[string]string{"1": "3", "10": "3", "60": "5", "86400": "5", "+Inf": "6"} {
+		if got := bucket(le); got != want {
+			t.Errorf("up to %s s: %s rows, not %s", le, got, want)
+		}
+	}
+	expect("late_seconds_sum", "live", "90123")
+	expect("late_seconds_count", "live", "6")
 	// As long as there is no newer checkpoint, the lag is that of the last.
 	now = now.Add(20 * time.Second)
 	expect("lag_seconds", "live", "90")

@@ -192,11 +192,18 @@ func TestTrouble_Restart(t *testing.T) {
 	outAtLeast(100)
 	r.c.Close()
 	time.Sleep(700 * time.Millisecond)
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(data), kfake.Ports(n))
-	if err != nil {
-		t.Fatal(err)
+	back := func() {
+		t.Helper()
+		r.eventually(func() string { // the port may be that of somebody's connection for a while
+			c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(data), kfake.Ports(n))
+			if err != nil {
+				return err.Error()
+			}
+			r.c = c
+			return ""
+		})
 	}
-	r.c = c
+	back()
 	r.count("in", 2, 100, 100)
 	outAtLeast(200)
 	x.stop()
@@ -205,13 +212,9 @@ func TestTrouble_Restart(t *testing.T) {
 	r.c.Close()
 	x = nil
 	from := time.Now()
-	c, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(data), kfake.Ports(n))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.c = c
+	back()
 	x = r.start("CREATE TABLE g (n INT) WITH ('connector' = 'datagen', 'rows-per-second' = '1000');\n" +
-		table("dst", "n INT", "topic", "out", "properties.delivery.timeout.ms", "1000") + "INSERT INTO dst SELECT n FROM g;")
+		table("dst", "n INT", "topic", "out", "properties.delivery.timeout.ms", "4000") + "INSERT INTO dst SELECT n FROM g;")
 	outAtLeast(201)
 	r.c.Close()
 	<-x.done

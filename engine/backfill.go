@@ -43,6 +43,9 @@ type BackfillOptions struct {
 	AsWritten bool
 	// Unversioned lets sinks be written that know no generations.
 	Unversioned bool
+
+	// endless are the tables of results whose job reads on: not all of its sources end by themselves.
+	endless map[string]bool
 }
 
 // KeyGeneration and its kin are the configuration that a backfill fixes.
@@ -233,16 +236,38 @@ func (b *backfill) claim(ctx context.Context, p *plan.Plan, place string) error 
 func (b *backfill) end(ctx context.Context, x *target, err error) (BackfillReport, error) {
 	r := b.report(x, err)
 	if err == nil {
-		spans, werr := results.Whole(ctx, x.s, x.t.Results, b.o.Generation, x.spans, x.job)
+		spans, job, werr := b.whole(ctx, x, &r)
 		if werr != nil {
 			return r, werr
 		}
-		if r.Moving = x.t.Results.WindowStart == "" && x.job != vec.MaxTime; !r.Moving && !slices.Equal(spans, []results.Span{results.All}) {
+		if r.Moving = x.t.Results.WindowStart == "" && job != vec.MaxTime; !r.Moving && !slices.Equal(spans, []results.Span{results.All}) {
 			r.Windows = append([]results.Span{}, spans...)
 		}
 	}
 	doc, jerr := json.Marshal(r)
 	return r, errors.Join(jerr, x.s.Note(ctx, results.Record{Kind: results.KindBackfill, Name: b.o.Generation, At: r.Ended.UnixMilli(), Document: doc}))
+}
+
+// whole is the windows that the generation is whole for now that all have been written. job is the watermark of the job,
+// also of one that is still to come where its sources do not end: it will read what they hold now and go on, and
+// may correct what is not final at the last of that.
+func (b *backfill) whole(ctx context.Context, x *target, r *BackfillReport) (spans []results.Span, job int64, err error) {
+	spans, job = x.spans, x.job
+	if job == vec.MaxTime && b.o.endless[x.t.Name] {
+		rows, err := x.s.Progress(ctx, b.o.Generation, 1)
+		if err != nil {
+			return nil, 0, err
+		}
+		if job = vec.MinTime; len(rows) > 0 {
+			job = rows[0].MaxTime
+		}
+		if x.t.Results.WindowStart != "" {
+			to := results.SettledAt(x.t.Results, job)
+			spans, r.Left = results.Span{From: vec.MinTime, To: to}.Clip(spans), &to
+		}
+	}
+	spans, err = results.Whole(ctx, x.s, x.t.Results, b.o.Generation, spans, job)
+	return spans, job, err
 }
 
 // overHistory fixes the configuration by which a script runs over history: into generation b.Generation, bounded, and
@@ -305,6 +330,7 @@ func writesResults(p *plan.Plan, table string) bool {
 // know no generations.
 func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 	set := map[string]string{}
+	b.endless = map[string]bool{}
 	wrote := false
 	err := e.plan(&source{name: name, text: text}, func(_ *sql.Session, r *sql.Result) error {
 		if !writesResults(r.Plan, b.Table) && (b.Table != "" || !b.Unversioned) {
@@ -328,6 +354,9 @@ func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 					return fmt.Errorf("table %s would be written again, and knows no generations; write it all the same with --allow-unversioned", o.Table.Name)
 				}
 			case *plan.Source:
+				for _, t := range r.Plan.Results() {
+					b.endless[t.Name] = b.endless[t.Name] || endless(o.Table)
+				}
 				if err := boundSource(o.Table, b.Since, set); err != nil {
 					return err
 				}
@@ -371,6 +400,18 @@ func sinksOf(p *plan.Plan) string {
 		return "the result of a SELECT"
 	}
 	return "table " + strings.Join(names, ", ")
+}
+
+// endless reports whether a table is read on for ever by its job, which a backfill reads as it is now.
+func endless(t *connector.Table) bool {
+	switch t.Connector {
+	case "kafka", "upsert-kafka":
+		mode := t.Options["scan.bounded.mode"]
+		return mode == "" || strings.EqualFold(mode, "unbounded")
+	case "filesystem":
+		return t.Options["source.monitor-interval"] != ""
+	}
+	return false
 }
 
 // boundSource notes the options by which a table is read from its beginning, or a time, to what it holds now.

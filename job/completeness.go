@@ -80,13 +80,18 @@ type completeness struct {
 	cells   int // in all of open
 }
 
+// follows reports whether each result is followed: where rows count, and where a result can be taken back, so that its
+// producer may have none any more. Otherwise a producer has reported for good.
+func (c *completeness) follows() bool { return c.count >= 0 || c.deleted >= 0 }
+
 // reported is what a window has seen.
 type reported struct {
 	bits  []uint64              // a producer each
-	cells map[xxh3.Uint128]cell // where rows count: by the key of the result
+	cells map[xxh3.Uint128]cell // where results are followed: by their key
 }
 
-// cell is a result: whose it is, and how many rows it is made of.
+// cell is a result: whose it is, and how many rows it is made of; where producers are due 1, and 0 of one that is no
+// more.
 type cell struct {
 	of   int32
 	rows int64
@@ -100,6 +105,8 @@ func newCompleteness(n *plan.Node, t *connector.Table, e *Expected) (*completene
 	c.deleted = n.Schema.Index(r.Column["is_deleted"])
 	if e.Count != "" {
 		c.count = n.Schema.Index(e.Count)
+	}
+	if c.follows() {
 		for _, k := range r.Key {
 			c.key = append(c.key, n.Schema.Index(k))
 		}
@@ -193,6 +200,9 @@ func (c *completeness) seen(windows map[[2]int64]*reported, began int64) error {
 	for w, r := range windows {
 		have := c.open[w]
 		if have == nil {
+			if c.count < 0 && r.empty() {
+				continue // of a window of which nothing is known only what is no more
+			}
 			c.open[w] = r
 			c.cells += len(r.cells)
 			continue
@@ -205,10 +215,20 @@ func (c *completeness) seen(windows map[[2]int64]*reported, began int64) error {
 		c.cells += len(have.cells)
 	}
 	if c.cells > maxCells {
-		return fmt.Errorf("more than %d results of windows that are not over have to be followed to count their rows; compare rows in a result with "+
-			"fewer keys, or name producers instead", maxCells)
+		return fmt.Errorf("more than %d results of windows that are not over have to be followed to tell what was reported; compare with a result of "+
+			"fewer keys, or, where rows are counted, name producers instead", maxCells)
 	}
 	return nil
+}
+
+// empty reports whether all results are no more.
+func (r *reported) empty() bool {
+	for _, x := range r.cells {
+		if x.rows > 0 {
+			return false
+		}
+	}
+	return r.bits == nil
 }
 
 // tell fills in p of the newest window that is over at its watermark, and forgets the windows before it. maxTime is
@@ -265,12 +285,14 @@ func (c *completeness) gotIn(w [2]int64) func(i int) int64 {
 	switch {
 	case r == nil:
 		return func(int) int64 { return 0 }
-	case c.count < 0:
+	case !c.follows():
 		return func(i int) int64 { return int64(r.bits[i/64] >> (i % 64) & 1) }
 	}
 	rows := make([]int64, len(c.names))
 	for _, x := range r.cells {
-		rows[x.of] += x.rows
+		if rows[x.of] += x.rows; c.count < 0 {
+			rows[x.of] = min(rows[x.of], 1)
+		}
 	}
 	return func(i int) int64 { return rows[i] }
 }
@@ -423,7 +445,15 @@ func (c *completeness) restore(b json.RawMessage, p *connector.Progress, zone *t
 
 func (c *completeness) reportedIn(w savedWindow) (*reported, error) {
 	r := c.nothing()
-	if len(w.Bits) != len(r.bits) {
+	switch {
+	case r.bits == nil && c.count < 0 && len(w.Bits) == (len(c.names)+63)/64:
+		// From before results were followed: nobody knows which ones these producers had.
+		for i := range c.names {
+			if w.Bits[i/64]>>(i%64)&1 != 0 {
+				r.cells[xxh3.Uint128{Hi: uint64(i)}] = cell{int32(i), 1}
+			}
+		}
+	case len(w.Bits) != len(r.bits):
 		return nil, errors.New("completeness: another number of producers")
 	}
 	copy(r.bits, w.Bits)
@@ -443,7 +473,7 @@ func (c *completeness) reportedIn(w savedWindow) (*reported, error) {
 
 // nothing is a window of which nothing was seen.
 func (c *completeness) nothing() *reported {
-	if c.count >= 0 {
+	if c.follows() {
 		return &reported{cells: map[xxh3.Uint128]cell{}}
 	}
 	return &reported{bits: make([]uint64, (len(c.names)+63)/64)}

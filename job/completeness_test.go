@@ -104,7 +104,12 @@ func TestCompleteness(t *testing.T) {
 			{[]string{"x 0 10 1"}, 25, "10-20: 0 of 2 reported, missing a, b"},
 		}},
 		"rows that are no more": {producersDue("a"), tens, []step{{[]string{"-a 0 10 1"}, 15, "nothing"}, {nil, 19, "10-20: 0 of 1 reported, missing a"}}},
-		"sessions":              {producersDue("a"), nil, []step{{[]string{"x 0 7 1"}, 25, "nothing"}, {[]string{"a 30 37 1"}, 35, "nothing"}, {nil, 36, "30-37: 1 of 1 reported"}, {nil, 90, "30-37: 1 of 1 reported"}}},
+		"results that are taken back": {producersDue("a", "b"), tens, []step{
+			{[]string{"a 0 10 1", "b 0 10 1"}, 15, "0-10: 2 of 2 reported"},
+			{[]string{"-b 0 10 1"}, 15, "0-10: 1 of 2 reported, missing b"},
+			{[]string{"b 0 10 3", "-a 0 10 1"}, 16, "0-10: 1 of 2 reported, missing a"},
+			{[]string{"a 10 20 1", "-a 10 20 1"}, 19, "10-20: 0 of 2 reported, missing a, b"}}},
+		"sessions": {producersDue("a"), nil, []step{{[]string{"x 0 7 1"}, 25, "nothing"}, {[]string{"a 30 37 1"}, 35, "nothing"}, {nil, 36, "30-37: 1 of 1 reported"}, {nil, 90, "30-37: 1 of 1 reported"}}},
 		"what waits": {producersDue("a"), &connector.WindowGrid{Size: 10, Step: 10, Delay: 5}, []step{
 			{[]string{"a 0 10 1"}, 14, "0-10: 1 of 1 reported"}, {nil, 23, "0-10: 1 of 1 reported"}, {nil, 24, "10-20: 0 of 1 reported, missing a"}}},
 		"hops":       {producersDue("a"), &connector.WindowGrid{Size: 10, Step: 5}, []step{{[]string{"a 0 10 1"}, 12, "0-10: 1 of 1 reported"}, {nil, 14, "5-15: 0 of 1 reported, missing a"}}},
@@ -159,5 +164,31 @@ func TestCompleteness_OtherProducers(t *testing.T) {
 		if err := c.restore([]byte(bad), &connector.Progress{}, nil); err == nil {
 			t.Errorf("%s is no error", bad)
 		}
+	}
+}
+
+// TestCompleteness_SeveralResults has a producer reported as long as one of its results is there, and knows it from
+// a checkpoint of before results were followed.
+func TestCompleteness_SeveralResults(t *testing.T) {
+	tens := &connector.WindowGrid{Size: 10, Step: 10}
+	several := func() (*completeness, *watchingWriter) {
+		c, w := reporting(t, producersDue("a", "b"), tens)
+		c.key = append(c.key, 3) // n tells results apart, too
+		return c, w
+	}
+	c, w := several()
+	for _, s := range []struct{ row, want string }{{"a 0 10 1", "1 of 2"}, {"a 0 10 2", "1 of 2"}, {"-a 0 10 1", "1 of 2"}, {"-a 0 10 2", "0 of 2"}, {"b 0 10 1", "1 of 2"}} {
+		report(t, w, s.row)
+		if got := told(c, 15); !strings.Contains(got, s.want) {
+			t.Errorf("%s: %s, want %s", s.row, got, s.want)
+		}
+	}
+	c, _ = several()
+	old := `{"sum":"` + c.sum + `","windows":[{"start":0,"end":10,"bits":[2]}]}`
+	if err := c.restore([]byte(old), &connector.Progress{Watermark: 15}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := told(c, 15); got != "0-10: 1 of 2 reported, missing a" {
+		t.Error(got)
 	}
 }

@@ -70,10 +70,12 @@ func (w *watchingWriter) Write(ctx context.Context, b *vec.Batch) error {
 	start, end := b.Cols[c.start], b.Cols[c.end]
 	b.Each(func(i int) {
 		deleted := c.deleted >= 0 && b.Cols[c.deleted].Bool[i]
-		if start.IsNull(i) || end.IsNull(i) || deleted && c.count < 0 {
+		if start.IsNull(i) || end.IsNull(i) {
 			return
 		}
-		w.began = min(w.began, start.I64[i])
+		if !deleted || c.count >= 0 {
+			w.began = min(w.began, start.I64[i])
+		}
 		at, ok := w.producer(texts, i)
 		if !ok {
 			return
@@ -84,13 +86,17 @@ func (w *watchingWriter) Write(ctx context.Context, b *vec.Batch) error {
 			r = c.nothing()
 			w.pending[window] = r
 		}
-		if c.count < 0 {
+		if !c.follows() {
 			r.bits[at/64] |= 1 << (at % 64)
 			return
 		}
-		rows := int64(0)
-		if n := b.Cols[c.count]; !deleted && !n.IsNull(i) {
-			rows = wholeNumber(n, i)
+		rows := int64(1)
+		if deleted {
+			rows = 0
+		} else if c.count >= 0 {
+			if rows = 0; !b.Cols[c.count].IsNull(i) {
+				rows = wholeNumber(b.Cols[c.count], i)
+			}
 		}
 		w.key = w.key[:0]
 		for _, k := range c.key {

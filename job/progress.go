@@ -185,11 +185,14 @@ func (j *Job) progress(sh *sinkShared, c *cut, id connector.CommitID) *connector
 	}
 	p.Rows = c.got.books[sh.node.ID][bookIn]
 	p.Missed = j.missed.list(sh.feeds)
+	if latest < vec.MaxTime { // also of splits that have ended
+		p.MaxTime = max(p.MaxTime, latest)
+	}
 	if was := sh.lastProgress(); was != nil {
 		p.Watermark, p.MaxTime = max(p.Watermark, was.Watermark), max(p.MaxTime, was.MaxTime)
 	}
 	if sh.producers != nil {
-		sh.producers.tell(p, max(p.MaxTime, latest), zoneOf(t))
+		sh.producers.tell(p, p.MaxTime, zoneOf(t))
 	}
 	return p
 }

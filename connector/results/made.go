@@ -212,6 +212,12 @@ func Settled(ctx context.Context, s Store, r *connector.Results, written string)
 	return TimesOf(r).settled(watermark, r.Windows), watermark, nil
 }
 
+// SettledAt is the start of the first window of a table that a job at a watermark may still correct; of windows that follow
+// no grid the end that a final one has at most.
+func SettledAt(r *connector.Results, watermark int64) int64 {
+	return TimesOf(r).settled(watermark, r.Windows)
+}
+
 // settled is the start of the first window of a grid that is not final at a watermark.
 func (t Times) settled(watermark int64, g *connector.WindowGrid) int64 {
 	if watermark < vec.MinTime+t.LatenessMs+maxShift {

@@ -7,6 +7,8 @@
 //	checkpoints/<id>            one object: the manifest, with small changes of state inside
 //	files/<name>                files of the state's LSM and sealed segments that manifests name
 //	lineages/<n>                one object a lineage, written if absent: who writes now
+//	ended                       the checkpoint with which the job came to its end
+//	overtaken                   a lineage that another run goes on with: see Repository.Overtake
 package checkpoint
 
 import (

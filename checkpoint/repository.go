@@ -29,6 +29,7 @@ const (
 	savepointsFolder  = "savepoints/"
 	savepointManifest = "manifest"
 	endedName         = "ended"
+	overtakenName     = "overtaken"
 )
 
 // ErrFenced says that another process writes the checkpoints of the job.
@@ -569,6 +570,46 @@ func (r *Repository) End(ctx context.Context, id int64) error {
 		return fmt.Errorf("note in %s that the job has come to its end: %w", r, err)
 	}
 	return nil
+}
+
+// Overtake notes that another run has gone on from a checkpoint of the lineage, as why says: no start goes on with
+// it here, as output that was prepared here would be taken for what that run has committed.
+func (r *Repository) Overtake(ctx context.Context, lineage, why string) error {
+	if r.o.ReadOnly {
+		return errReadOnly
+	}
+	text, err := json.Marshal(overtaken{lineage, why})
+	if err == nil {
+		err = r.store.Put(ctx, overtakenName, text)
+	}
+	if err != nil {
+		return fmt.Errorf("note in %s that the job was overtaken: %w", r, err)
+	}
+	return nil
+}
+
+type overtaken struct {
+	Lineage string `json:"lineage"`
+	Why     string `json:"why"`
+}
+
+// Overtaken returns what Overtake noted of a lineage, or "".
+func (r *Repository) Overtaken(ctx context.Context, lineage string) (why string, err error) {
+	text, err := r.store.Get(ctx, overtakenName, 0, -1)
+	if errors.Is(err, object.ErrNotFound) {
+		return "", nil
+	}
+	var o overtaken
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read from %s whether the job was overtaken: %w", r, err)
+	}
+	if o.Lineage != lineage {
+		return "", nil
+	}
+	return o.Why, nil
 }
 
 // Unsettled reports whether the job came to its end with m, and what it had prepared may not be

@@ -356,6 +356,32 @@ type CommitID struct {
 	// of this process.
 	Lineage    string
 	Checkpoint int64
+	// After is the last checkpoint of the lineage that may have been committed before: Checkpoint itself where this
+	// may not be the first time, or the one that the job went on from. A target that has a later one has it from
+	// another run, which went on from the same state: see Overtaken. 0: not known. It does not tell commits apart.
+	After int64
+}
+
+// Overtaken is the error of a commit into a target that has a checkpoint of the lineage beyond what this run may have
+// committed. Rows of this commit are not in the target, and to skip them as a repeat would lose them.
+type Overtaken struct {
+	ID  CommitID
+	Has int64 // the checkpoint that the target has
+}
+
+// Overtaken returns the error, which is Fatal, where the target has checkpoint has of the lineage and may not.
+func (id CommitID) Overtaken(has int64) error {
+	if id.After == 0 || has <= id.After {
+		return nil
+	}
+	return &Fatal{Err: &Overtaken{id, has}}
+}
+
+// Error implements error.
+func (e *Overtaken) Error() string {
+	return fmt.Sprintf("the table has the output of checkpoint %d of this job already, and this run comes with checkpoint %d as its own: it goes on from an older copy "+
+		"of the state, or another run goes on from a copy of it; nothing was written. Start from the newest checkpoints where these are still there, "+
+		"and one run only; or start anew with --fresh, when what the table has of the input that is then read again was taken out of it", e.Has, e.ID.Checkpoint)
 }
 
 // Committer makes prepared output visible, in the order given. Committing again, with the same id

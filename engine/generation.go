@@ -38,10 +38,15 @@ func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *cata
 			continue
 		}
 		counts := kept(t)
+		last, err := lastProgress(ctx, t)
 		if counts && from != nil && from.Lineage == lineage {
+			// Where the target does not answer the first commit finds it out.
+			if err == nil && last != nil && last.Lineage == lineage && last.Checkpoint > from.ID {
+				id := connector.CommitID{Lineage: lineage, Checkpoint: from.ID, After: from.ID}
+				return fmt.Errorf("table %s: %w", t.Name, id.Overtaken(last.Checkpoint))
+			}
 			continue
 		}
-		last, err := lastProgress(ctx, t)
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}

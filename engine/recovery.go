@@ -415,6 +415,13 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
 		c.recover = newest
 	default:
+		why, err := c.repo.Overtaken(ctx, newest.Lineage)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			return &connector.Fatal{Err: fmt.Errorf("job %s does not go on from checkpoint %d: %s", c.job, newest.ID, why)}
+		}
 		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started)) + drained(newest)
 		c.lineage, c.from, c.recover = newest.Lineage, newest, newest
 		return nil

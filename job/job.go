@@ -522,6 +522,7 @@ func (j *Job) committingSinks() (out []*sinkShared) {
 // pend makes what the sinks have prepared up to a cut the output of commit id.
 // c is the cut whose progress goes with it, or nil.
 func (j *Job) pend(id connector.CommitID, cut int64, c *cut) {
+	id.After = max(0, id.Checkpoint-1)
 	for _, s := range j.committingSinks() {
 		cs := s.take(cut)
 		var p *connector.Progress
@@ -563,8 +564,9 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 		}
 		p := s.pending[0]
 		s.mu.Unlock()
+		s.tried()
 		if err := s.commit(ctx, p); err != nil {
-			return fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err)
+			return j.overtaken(ctx, fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err))
 		}
 		killpoint.Pass("commit/untold")
 		s.mu.Lock()
@@ -577,6 +579,19 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 			j.checkpoints.segments.committed(p.cs)
 		}
 	}
+}
+
+// overtaken notes beside the checkpoints when a commit found another run of the lineage: the next start must not take
+// what was prepared here for a repeat.
+func (j *Job) overtaken(ctx context.Context, err error) error {
+	var o *connector.Overtaken
+	if !errors.As(err, &o) || j.checkpoints == nil {
+		return err
+	}
+	if r, ok := j.checkpoints.o.Repo.(overtaker); ok {
+		return errors.Join(err, r.Overtake(context.WithoutCancel(ctx), o.ID.Lineage, err.Error()))
+	}
+	return err
 }
 
 // finishSinks tells the sinks of a job that ended by itself that nothing more will be committed.

@@ -27,6 +27,11 @@ type ender interface {
 	End(ctx context.Context, id int64) error
 }
 
+// overtaker is a Repository that is told when another run of the lineage was found in a target.
+type overtaker interface {
+	Overtake(ctx context.Context, lineage, why string) error
+}
+
 // openStore opens the store of the job's state: empty, or with the files of the checkpoint that the
 // job goes on from.
 func openStore(ctx context.Context, o CheckpointOptions) (s *store.Store, err error) {

@@ -123,6 +123,9 @@ func (c *committer) commit(ctx context.Context, id connector.CommitID, cs []conn
 		return err
 	}
 	m, err := c.known(ctx, t, id.Lineage)
+	if err == nil {
+		err = id.Overtaken(m.checkpoint)
+	}
 	if err != nil || m.has(id.Checkpoint, allBlocks-1) {
 		return err
 	}
@@ -236,19 +239,26 @@ func (c *committer) insist(ctx context.Context, f func() error) error {
 	}
 }
 
-// known is what the progress table says of a lineage, asked for once: afterwards only this process
-// writes it. Where several hosts have a table each, the one that knows most counts.
+// known is what the progress table says of a lineage. It is asked for each time, as another run with a copy of
+// the state may write it, but not where several hosts have a table each, of which one may be slow to answer: the
+// one that knows most counts there.
 func (c *committer) known(ctx context.Context, t *table, lineage string) (mark, error) {
-	if m, ok := c.done[lineage]; ok {
+	m, asked := c.done[lineage]
+	if asked && (t.memory.shared || c.progress == "") {
 		return m, nil
 	}
-	m := mark{checkpoint: -1}
+	if !asked {
+		m = mark{checkpoint: -1}
+	}
 	if c.s.cfg.Options.Get("sink.progress-table") != "" {
 		if err := c.makeProgress(ctx, t); err != nil {
 			return m, err
 		}
-		err := c.insist(ctx, func() (err error) {
-			m, err = c.ask(ctx, t, lineage)
+		err := c.insist(ctx, func() error {
+			now, err := c.ask(ctx, t, lineage)
+			if err == nil && !m.has(now.checkpoint, now.blocks-1) {
+				m = now
+			}
 			return err
 		})
 		if err != nil {

@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 	for _, native := range []bool{false, true} {
 		for _, g := range []string{"at-least-once", "exactly-once", "none"} {
 			t.Run(fmt.Sprintf("%s, native %t", g, native), func(t *testing.T) {
-				connectortest.TestSink(t, connectortest.SinkCase{Rows: rows, New: func(t testing.TB) connectortest.Target {
+				connectortest.TestSink(t, connectortest.SinkCase{Rows: rows, Numbered: true, New: func(t testing.TB) connectortest.Target {
 					r := live(t)
 					r.exec("CREATE TABLE DB.kv (id Int64, v Nullable(String)) ENGINE = MergeTree ORDER BY id" + keeps)
 					m := &connectortest.Segments{}

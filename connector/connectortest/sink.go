@@ -2,6 +2,7 @@ package connectortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -21,6 +22,9 @@ type SinkCase struct {
 	Rows []Row
 	// Ordered says that one writer's rows stay in order.
 	Ordered bool
+	// Numbered says that the target knows which checkpoints went in, so that it can tell a repeat from the output
+	// of another run: see connector.Overtaken.
+	Numbered bool
 }
 
 // Target is where a sink writes to.
@@ -60,6 +64,7 @@ func TestSink(t *testing.T, c SinkCase) {
 	t.Run("write", c.write)
 	t.Run("epochs", c.epochs)
 	t.Run("again", c.again)
+	t.Run("overtaken", c.overtaken)
 	t.Run("abort", c.abort)
 	t.Run("unprepared", c.unprepared)
 	t.Run("parallel", c.parallel)
@@ -196,13 +201,14 @@ func (s *sink) commit(cs []connector.Committable) {
 	}
 	// The same committables come with the same id.
 	key := fmt.Sprintf("%q", cs)
+	after := int64(len(s.ids))
 	if s.ids[key] == 0 {
 		if s.ids == nil {
 			s.ids = map[string]int64{}
 		}
-		s.ids[key] = int64(len(s.ids) + 1)
+		s.ids[key] = after + 1
 	}
-	id := connector.CommitID{Lineage: "lineage", Checkpoint: s.ids[key]}
+	id := connector.CommitID{Lineage: "lineage", Checkpoint: s.ids[key], After: after}
 	if err := s.committer.Commit(s.t.Context(), id, cs); err != nil {
 		s.t.Fatalf("Commit: %v", err)
 	}
@@ -317,6 +323,39 @@ func (c *SinkCase) again(t *testing.T) {
 	other.commit(second)
 	s.expect("committed once more", want(c.Rows), false)
 	s.clean()
+}
+
+// overtaken commits output of a run that goes on from an older copy of the state, and of one that runs beside it.
+func (c *SinkCase) overtaken(t *testing.T) {
+	s := c.open(t)
+	if s.committer == nil || !c.Numbered {
+		t.Skip("the target does not know which checkpoints went in")
+	}
+	w := s.writer(0, 1)
+	for i := range 3 {
+		s.mustPut(w, c.Rows[i:i+1], false)
+		s.commit(s.prepare(w))
+	}
+	if err := w.Close(); err != nil {
+		t.Errorf("Writer.Close: %v", err)
+	}
+	other := openSink(t, s.Target, c.mode())
+	w = other.writer(0, 1)
+	other.mustPut(w, c.Rows[3:], false)
+	cs := other.prepare(w)
+	for _, id := range []connector.CommitID{{Lineage: "lineage", Checkpoint: 2, After: 1}, {Lineage: "lineage", Checkpoint: 3, After: 2}, {Lineage: "lineage", Checkpoint: 2, After: 2}} {
+		var o *connector.Overtaken
+		if err := other.committer.Commit(t.Context(), id, cs); !errors.As(err, &o) || !errors.As(err, new(*connector.Fatal)) || o.Has < 2 {
+			t.Errorf("commit %+v: %v", id, err)
+		}
+	}
+	s.expect("after what another run committed", want(c.Rows[:3]), false)
+	other.ids = s.ids
+	other.commit(cs)
+	s.expect("after a checkpoint beyond", want(c.Rows), false)
+	if err := w.Close(); err != nil {
+		t.Errorf("Writer.Close: %v", err)
+	}
 }
 
 func (c *SinkCase) abort(t *testing.T) {

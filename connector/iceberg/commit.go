@@ -172,6 +172,9 @@ func (s *sink) tryCommit(ctx context.Context, id connector.CommitID, ps []*pendi
 		return err
 	}
 	s.renew(ctx, t)
+	if err := s.overtaken(t, id, ps); err != nil {
+		return err
+	}
 	left, err := news(ctx, t, ps)
 	if err != nil || len(left) == 0 {
 		return err
@@ -193,6 +196,31 @@ func (s *sink) tryCommit(ctx context.Context, id connector.CommitID, ps []*pendi
 	killpoint.Pass("commit/iceberg-committed")
 	if snap := after.CurrentSnapshot(); snap != nil {
 		s.committed.Store(snap.SnapshotID)
+	}
+	return nil
+}
+
+// overtaken is the error where another run of the same lineage has committed what only this one may.
+func (s *sink) overtaken(t *table.Table, id connector.CommitID, ps []*pending) error {
+	if id.After == 0 {
+		return nil
+	}
+	for _, snap := range t.Metadata().Snapshots() {
+		if snap.Summary == nil {
+			continue
+		}
+		p := snap.Summary.Properties
+		if p[propLineage] != id.Lineage || p[propJob] != s.cfg.Job || p[propSink] != s.cfg.Node {
+			continue
+		}
+		ids := strings.Fields(p[propCommittable])
+		if slices.ContainsFunc(ps, func(p *pending) bool { return slices.Contains(ids, p.ID) }) {
+			continue // it is this commit
+		}
+		n, _ := strconv.ParseInt(p[propCheckpoint], 10, 64)
+		if err := id.Overtaken(n); err != nil {
+			return err
+		}
 	}
 	return nil
 }

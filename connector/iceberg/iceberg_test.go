@@ -39,7 +39,7 @@ func TestConformance(t *testing.T) {
 		{"object store paths", []string{"write.object-storage.enabled", "true"}},
 	} {
 		t.Run(way.name, func(t *testing.T) {
-			connectortest.TestSink(t, connectortest.SinkCase{Rows: conformanceRows(), New: func(t testing.TB) connectortest.Target {
+			connectortest.TestSink(t, connectortest.SinkCase{Rows: conformanceRows(), Numbered: true, New: func(t testing.TB) connectortest.Target {
 				r := newRig(t)
 				def := r.table("t", twoColumns, nil, way.more...)
 				if way.name == "partitioned" {

@@ -193,7 +193,7 @@ func (c *committer) Commit(ctx context.Context, id connector.CommitID, cs []conn
 	refused := map[int]error{} // by number of the record among those of all segments
 	suspect := map[int]bool{}
 	for try := 0; ; try++ {
-		err := c.once(ctx, id, cs, suspect, refused)
+		err := c.once(ctx, &id, cs, suspect, refused)
 		if err == nil {
 			return nil
 		}
@@ -271,22 +271,25 @@ func (c *committer) drop() {
 }
 
 // once tries one transaction.
-func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connector.Committable, suspect map[int]bool,
+func (c *committer) once(ctx context.Context, id *connector.CommitID, cs []connector.Committable, suspect map[int]bool,
 	refused map[int]error) error {
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	if c.at.has(id) {
+	if err := id.Overtaken(c.at.newest(id.Lineage)); err != nil {
+		return err
+	}
+	if c.at.has(*id) {
 		return nil
 	}
-	there, err := c.isThere(ctx, id, cs)
+	there, err := c.isThere(ctx, *id, cs)
 	if err != nil {
 		return err
 	}
 	if err := c.cl.BeginTransaction(); err != nil {
 		return err
 	}
-	next := c.at.with(id)
+	next := c.at.with(*id)
 	sent := 0
 	if !there {
 		sent, err = c.send(ctx, cs, suspect, refused)
@@ -306,7 +309,8 @@ func (c *committer) once(ctx context.Context, id connector.CommitID, cs []connec
 	// The outcome of the end must be known or the client dropped, so it is not cut short by ctx.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.s.transactionTimeout())
 	defer cancel()
-	if err := c.end(end, id, sent); err != nil {
+	id.After = max(id.After, id.Checkpoint)
+	if err := c.end(end, *id, sent); err != nil {
 		return c.cl.explain(err)
 	}
 	killpoint.Pass("commit/kafka-ended")

@@ -57,13 +57,16 @@ type sealedLineage struct {
 // sealedLineages bounds what is remembered: brokers take 4 KiB of metadata.
 const sealedLineages = 60
 
-func (s *sealed) has(id connector.CommitID) bool {
+func (s *sealed) has(id connector.CommitID) bool { return s.newest(id.Lineage) >= id.Checkpoint }
+
+// newest is the last checkpoint of a lineage that went in, or -1.
+func (s *sealed) newest(lineage string) int64 {
 	for _, l := range s.Lineages {
-		if l.ID == id.Lineage {
-			return l.N >= id.Checkpoint
+		if l.ID == lineage {
+			return l.N
 		}
 	}
-	return false
+	return -1
 }
 
 func (s *sealed) with(id connector.CommitID) *sealed {

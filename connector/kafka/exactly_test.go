@@ -158,6 +158,16 @@ func TestExactly_CommittingAgainChangesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Output of another run with the same state is none of what is there, and not skipped.
+	for _, id := range []connector.CommitID{{Lineage: "x", Checkpoint: 9, After: 8}, {Lineage: "x", Checkpoint: 8, After: 7}, {Lineage: "x", Checkpoint: 8, After: 8}} {
+		var o *connector.Overtaken
+		if err := r.commitTo(s, id, r.seal(s, 4)); !errors.As(err, &o) || o.Has != 9 {
+			t.Errorf("commit %+v: %v", id, err)
+		}
+	}
+	if err := r.commitTo(s, connector.CommitID{Lineage: "x", Checkpoint: 7, After: 9}, a); err != nil {
+		t.Error(err)
+	}
 	sameTexts(t, r.visible("out", 4), 1, 2, 3, 3) // twice 3: in two lineages
 }
 
@@ -173,8 +183,11 @@ func TestExactly_LostAnswers(t *testing.T) {
 	for i, key := range []kmsg.Key{kmsg.EndTxn, kmsg.TxnOffsetCommit, kmsg.AddOffsetsToTxn, kmsg.Produce, kmsg.InitProducerID, kmsg.OffsetFetch} {
 		cs := r.seal(s, int32(2*i), int32(2*i+1))
 		lose(key)
-		id := connector.CommitID{Lineage: "x", Checkpoint: int64(i + 1)}
+		id := connector.CommitID{Lineage: "x", Checkpoint: int64(i + 1), After: int64(i)}
 		for try := 0; ; try++ {
+			if try > 0 {
+				id.After = id.Checkpoint
+			}
 			err := r.commitTo(s, id, cs)
 			if err == nil {
 				break

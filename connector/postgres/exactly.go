@@ -144,6 +144,8 @@ func (t *transaction) try(ctx context.Context) error {
 	}
 	if done, err := strconv.ParseInt(at[0][0], 10, 64); err != nil {
 		return fmt.Errorf("table %s: %w", c.progress, err)
+	} else if err := t.id.Overtaken(done); err != nil {
+		return err
 	} else if done >= t.id.Checkpoint {
 		_, err := c.exec(ctx, "ROLLBACK")
 		return err
@@ -167,6 +169,7 @@ func (t *transaction) try(ctx context.Context) error {
 		return err
 	}
 	killpoint.Pass("commit/postgres-noted")
+	t.id.After = max(t.id.After, t.id.Checkpoint)
 	_, err = c.session.commit(ctx)
 	killpoint.Pass("commit/postgres-committed")
 	return err

@@ -672,57 +672,22 @@ func TestConformance(t *testing.T) {
 			t.Fatalf("connector %s: %+v", name, f)
 		}
 	}
-	connector.Register(&connector.Factory{Name: "postgres-numbered", Options: connector.Lookup("postgres").Options,
-		NewSink: func(c connector.SinkConfig) (connector.Sink, error) {
-			s, err := newSink(c)
-			return &numbered{s, c.Segments.(*connectortest.Segments)}, err
-		}})
 	rows := []connectortest.Row{
 		{Values: []types.Value{int64(1), "a"}, Text: "1 | a"}, {Values: []types.Value{int64(2), nil}, Text: "2 | NULL"},
 		{Values: []types.Value{int64(3), "c"}, Text: "3 | c"}, {Values: []types.Value{int64(4), "d"}, Text: "4 | d"}, {Values: []types.Value{int64(5), ""}, Text: "5 | "},
 	}
 	for _, g := range []string{"at-least-once", "exactly-once", "none"} {
 		t.Run(g, func(t *testing.T) {
-			connectortest.TestSink(t, connectortest.SinkCase{Rows: rows, Ordered: true, New: func(t testing.TB) connectortest.Target {
+			connectortest.TestSink(t, connectortest.SinkCase{Rows: rows, Ordered: true, Numbered: true, New: func(t testing.TB) connectortest.Target {
 				r := live(t)
 				r.exec("CREATE TABLE kv (id bigint NOT NULL, v text)")
 				table := r.table(def{name: "kv", cols: pair, options: map[string]string{"sink.delivery-guarantee": g}})
-				if g == "exactly-once" {
-					table.Connector = "postgres-numbered"
-				}
 				m := &connectortest.Segments{}
 				return connectortest.Target{Table: table, Visible: func() []string { return r.rows("SELECT * FROM kv ORDER BY ctid") },
 					Config: func(c *connector.SinkConfig) { c.Segments, c.Job, c.Node = m, "job", "sink" }}
 			}})
 		})
 	}
-}
-
-// numbered commits every segment under a number of its own, as the same id always comes with the same
-// segments.
-type numbered struct {
-	connector.Sink
-	m *connectortest.Segments
-}
-
-func (n *numbered) NewCommitter(ctx context.Context) (connector.Committer, error) {
-	c, err := n.Sink.NewCommitter(ctx)
-	return &numberedCommitter{c, n.m}, err
-}
-
-type numberedCommitter struct {
-	connector.Committer
-	m *connectortest.Segments
-}
-
-func (n *numberedCommitter) Commit(ctx context.Context, c connector.CommitID, cs []connector.Committable) error {
-	slices.SortFunc(cs, func(a, b connector.Committable) int { return slices.Compare(a[:8], b[:8]) })
-	for _, x := range cs {
-		if err := n.Committer.Commit(ctx, id(c.Lineage, int64(be.Uint64(x))), []connector.Committable{x}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // TestSpeed says how many rows a second go in.

@@ -88,6 +88,10 @@ func (t *target) wrong(format string, args ...any) {
 func (t *target) commit(id connector.CommitID, data string, p *connector.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := id.Overtaken(t.last[id.Lineage]); err != nil {
+		t.wrong("commit %v is taken for one of another run, as there is %d", id, t.last[id.Lineage])
+	}
+	id.After = 0 // which tells no commits apart
 	if was, ok := t.seen[id]; ok {
 		if was != data {
 			t.wrong("commit %v came with other bytes than before: %d, %d before", id, len(data), len(was))

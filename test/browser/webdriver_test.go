@@ -53,7 +53,9 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { within(t, waitFor, "the browser's folder is gone", func() bool { return os.RemoveAll(home) == nil }) })
+	t.Cleanup(func() {
+		within(t, waitFor, "the browser's folder is gone", func() bool { return os.RemoveAll(home) == nil })
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, driver, fmt.Sprintf("--port=%d", port))
 	if err := cmd.Start(); err != nil {

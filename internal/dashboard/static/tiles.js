@@ -91,7 +91,7 @@ export class Tile {
     const was = this.shown;
     this.shown = text;
     const long = text.length > 40 ? ' longest' : text.length > 16 ? ' long' : '';
-    const value = h('p', { class: 'big' + long + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, figure(n.value, true)), d.unit && n.value !== null ? [' ', h('span', { class: 'unit' }, d.unit)] : null);
+    const value = h('p', { class: 'big' + long + (was !== undefined && was !== text ? ' fresh' : '') }, h('span', { class: 'digits' }, n.value === null ? figure(null) : grouped(text)), d.unit && n.value !== null ? [' ', h('span', { class: 'unit' }, d.unit)] : null);
     const when = n.timed ? span(n.from, n.to) + (n.windows > 1 ? ', ' + counted(n.windows) + ' windows' : '') : '';
     this.replace(value, h('p', { class: 'when' }, when, n.revision > 1 ? h('span', { class: 'dim' }, ' \u00b7 rev\u00a0' + n.revision) : null),
       n.spark && n.spark.length > 2 ? spark(n.spark, n.states) : '');
@@ -226,6 +226,9 @@ export class Tile {
     this.trust.replaceChildren(...items);
   }
 }
+
+// grouped is a number that may be broken behind its commas only.
+const grouped = (text) => text.split(/(?<=,)/).flatMap((part, i) => (i ? [h('wbr', {}), part] : [part]));
 
 const item = (name, text, cls) => h('div', { class: cls }, name ? h('dt', {}, name) : null, h('dd', {}, text));
 

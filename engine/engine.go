@@ -365,8 +365,12 @@ func (r *scriptRun) job(ctx context.Context, cancel context.CancelCauseFunc, at 
 	if err == nil && rec == nil && !r.e.o.Dry {
 		err = freshGeneration(ctx, p, nil, cfg)
 	}
-	if err == nil && r.e.claim != nil {
+	switch {
+	case err != nil:
+	case r.e.claim != nil:
 		err = r.e.claim(ctx, p, rec.place())
+	case !r.e.o.Dry:
+		err = claimGenerations(ctx, p, rec, cfg)
 	}
 	if _, set := cfg.All()[checkpoint.KeyStateMemory]; err == nil && rec == nil && set {
 		// Without checkpoints state still may be larger than memory.

@@ -23,6 +23,7 @@ func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *cata
 		return nil
 	}
 	lineage, from, kept := "", (*checkpoint.Manifest)(nil), func(*connector.Table) bool { return true }
+	shown := func(*connector.Table) *plan.Node { return nil }
 	if rec != nil {
 		lineage, from = rec.lineage, rec.from
 	}
@@ -32,6 +33,7 @@ func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *cata
 			return err
 		}
 		kept = func(t *connector.Table) bool { return keepsCounter(p, r, t) }
+		shown = func(t *connector.Table) *plan.Node { return shownBefore(p, r, t) }
 	}
 	for _, t := range p.Results() {
 		if !results.Known(t.Connector) {
@@ -49,6 +51,11 @@ func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *cata
 		}
 		if err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if n := shown(t); !counts && last == nil && n != nil {
+			return &connector.Fatal{Err: fmt.Errorf("generation %s of table %s would never get the results that %s has shown before: it goes on with its state, and shows what changes; "+
+				"make the generation from the beginning with --fresh, or with 'tidemark backfill', or leave them out with SET '%s' = 'true'",
+				t.Results.Generation, t.Name, n.Label, keyGoOn)}
 		}
 		if last == nil || counts && (lineage != "" && last.Lineage == lineage || from != nil && from.Lineage == last.Lineage && from.ID >= last.Checkpoint) {
 			continue

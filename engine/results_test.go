@@ -355,8 +355,12 @@ func TestRun_CounterDropped(t *testing.T) {
 	if err := run(""); err == nil || !strings.Contains(err.Error(), "the state that counts them is not kept") || !strings.Contains(err.Error(), "SET 'tidemark.generation' = 'live2'") {
 		t.Errorf("in the same generation: %v", err)
 	}
-	if err := run("SET 'tidemark.generation' = 'live2';\n"); err != nil {
-		t.Errorf("in one of its own: %v", err)
+	// The windows have shown what is in live, and would not show it again.
+	if err := run("SET 'tidemark.generation' = 'live2';\n"); err == nil || !strings.Contains(err.Error(), "TumbleAggregate(by shop) has shown before") || !strings.Contains(err.Error(), "--fresh") {
+		t.Errorf("in one of its own, with the state of windows: %v", err)
+	}
+	if err := run("SET 'tidemark.generation' = 'live2';\nSET 'tidemark.generation.go-on' = 'true';\n"); err != nil {
+		t.Errorf("in one of its own, all the same: %v", err)
 	}
 }
 

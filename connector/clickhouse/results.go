@@ -441,6 +441,17 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 	return gone, nil
 }
 
+// PruneProgress implements results.Store. A row that is there twice until a merge is counted once.
+func (s *store) PruneProgress(ctx context.Context, before int64) (int64, error) {
+	gone := s.SupersededProgress(before)
+	n, err := s.Count(ctx, "("+gone+") AS tm_gone")
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return n, s.exec(ctx, "ALTER TABLE "+s.d.name("_progress")+" DELETE WHERE (generation, lineage, checkpoint) IN ("+gone+
+		") SETTINGS mutations_sync = 2, allow_nondeterministic_mutations = 1")
+}
+
 // Close implements results.Store.
 func (s *store) Close() error {
 	s.mu.Lock()

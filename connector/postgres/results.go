@@ -343,6 +343,15 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 	return strconv.ParseInt(rows[0][0], 10, 64)
 }
 
+// PruneProgress implements results.Store.
+func (s *store) PruneProgress(ctx context.Context, before int64) (int64, error) {
+	rows, err := s.ask(ctx, "WITH gone AS (DELETE FROM "+s.d.name("_progress")+" WHERE (generation, lineage, checkpoint) IN ("+s.SupersededProgress(before)+") RETURNING 1) SELECT count(*)::text FROM gone")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(rows[0][0], 10, 64)
+}
+
 // adding are functions that give another answer where a cell is there in several revisions; newestOf are
 // ways to take the newest of each key.
 var (

@@ -662,6 +662,22 @@ func (m *Memory) Prune(_ context.Context, generation string, before int64) (int6
 	return int64(was - len(m.rows)), nil
 }
 
+// PruneProgress implements Store.
+func (m *Memory) PruneProgress(_ context.Context, before int64) (n int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var stay []connector.Progress
+	for i, gone := range Superseded(m.progress) {
+		if gone && m.progress[i].At < before {
+			n++
+			continue
+		}
+		stay = append(stay, m.progress[i])
+	}
+	m.progress = stay
+	return n, nil
+}
+
 // Lint implements Store.
 func (m *Memory) Lint(context.Context) ([]string, error) { return nil, nil }
 

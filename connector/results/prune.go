@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/vec"
 )
 
@@ -21,6 +23,8 @@ type PruneOptions struct {
 	// Before bounds superseded revisions that go: those of windows that start before it. vec.MinTime: none. Tables
 	// without windows keep theirs, but with vec.MaxTime.
 	Before int64
+	// ProgressBefore bounds superseded progress rows that go: those of checkpoints begun before it, ms. 0: none.
+	ProgressBefore int64
 	// Drop are generations that go in any case, unless readers see them.
 	Drop []string
 	// DryRun only tells.
@@ -34,7 +38,9 @@ type PruneReport struct {
 	Kept map[string]string `json:"kept,omitempty"`
 	// Revisions are the superseded revisions that went, by generation; -1: not counted.
 	Revisions map[string]int64 `json:"revisions,omitempty"`
-	DryRun    bool             `json:"dry_run,omitempty"`
+	// Progress are the progress rows that went.
+	Progress int64 `json:"progress,omitempty"`
+	DryRun   bool  `json:"dry_run,omitempty"`
 }
 
 // ToDrop says which of the generations that are there go, and why the others stay. Versions of the pointer
@@ -88,7 +94,30 @@ func keeps(g string, p *Pointer, versions []Pointer, records []Record, o PruneOp
 	return "nobody has promoted it, and no backfill made it: a job may write it; drop it by name"
 }
 
-// PruneAll drops old generations whole, and superseded revisions of those that stay.
+// Superseded says of progress rows, in any order, which of them tell nothing that newer ones do not, by position. What
+// stays of them: the newest row of each lineage of a generation, by which a start finds out what is there; the end of
+// an input; rows that name windows which rows came too late for; and the last row of each run of rows that agree
+// whether a split was idle, so that of each window it is known still.
+func Superseded(rows []connector.Progress) []bool {
+	out := make([]bool, len(rows))
+	order := make([]int, len(rows))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { // newest first
+		return cmp.Or(cmp.Compare(rows[a].Generation, rows[b].Generation), cmp.Compare(rows[b].At, rows[a].At), cmp.Compare(rows[b].Checkpoint, rows[a].Checkpoint))
+	})
+	seen := map[[2]string]bool{}
+	for k, i := range order {
+		p := &rows[i]
+		of := [2]string{p.Generation, p.Lineage}
+		out[i] = seen[of] && p.Watermark != vec.MaxTime && len(p.Missed) == 0 && rows[order[k-1]].SplitsIdle > 0 == (p.SplitsIdle > 0)
+		seen[of] = true
+	}
+	return out
+}
+
+// PruneAll drops old generations whole, superseded revisions of those that stay, and superseded progress rows.
 func PruneAll(ctx context.Context, s Store, o PruneOptions) (*PruneReport, error) {
 	have, err := s.Generations(ctx)
 	if err != nil {
@@ -128,8 +157,16 @@ func PruneAll(ctx context.Context, s Store, o PruneOptions) (*PruneReport, error
 			return r, fmt.Errorf("drop generation %s: %w", g, err)
 		}
 	}
+	if o.ProgressBefore > 0 {
+		if r.Progress, err = s.PruneProgress(ctx, o.ProgressBefore); err != nil {
+			return r, fmt.Errorf("prune the progress: %w", err)
+		}
+	}
 	if o.Before == vec.MinTime {
-		return r, nil
+		if r.Progress == 0 {
+			return r, nil
+		}
+		return r, note(ctx, s, KindPrune, "", time.Now().UnixMilli(), &PruneReport{Kept: r.Kept, Progress: r.Progress})
 	}
 	r.Revisions = map[string]int64{}
 	for _, g := range have {
@@ -144,7 +181,7 @@ func PruneAll(ctx context.Context, s Store, o PruneOptions) (*PruneReport, error
 			return r, fmt.Errorf("prune generation %s: %w", g.Name, err)
 		}
 	}
-	return r, note(ctx, s, KindPrune, "", time.Now().UnixMilli(), &PruneReport{Kept: r.Kept, Revisions: r.Revisions})
+	return r, note(ctx, s, KindPrune, "", time.Now().UnixMilli(), &PruneReport{Kept: r.Kept, Revisions: r.Revisions, Progress: r.Progress})
 }
 
 // Text writes r for people.
@@ -169,6 +206,10 @@ func (r *PruneReport) Text(w io.Writer) error {
 		if _, err := fmt.Fprintln(w, line); err != nil {
 			return err
 		}
+	}
+	if r.Progress > 0 {
+		_, err := fmt.Fprintf(w, "%d superseded progress rows went\n", r.Progress)
+		return err
 	}
 	return nil
 }

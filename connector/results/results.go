@@ -69,6 +69,9 @@ type Store interface {
 	// and returns how many rows went, or -1.
 	Drop(ctx context.Context, generation string) error
 	Prune(ctx context.Context, generation string, before int64) (int64, error)
+	// PruneProgress removes progress rows of checkpoints begun before a time that Superseded says nothing is lost
+	// with, and returns how many.
+	PruneProgress(ctx context.Context, before int64) (int64, error)
 	// Lint looks for what would add up versions: views over the history.
 	Lint(ctx context.Context) ([]string, error)
 	// Health are numbers about the table in its target, by name, such as parts and merges: for metrics.

@@ -401,9 +401,10 @@ func pruneCommand() *cobra.Command {
 	var r onResults
 	var o results.PruneOptions
 	var before string
+	var progress time.Duration
 	c := &cobra.Command{
 		Use:   "prune FILE.sql",
-		Short: "Remove generations that nobody sees, and superseded revisions",
+		Short: "Remove generations that nobody sees, superseded revisions and old progress rows",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Before = vec.MinTime
@@ -412,6 +413,9 @@ func pruneCommand() *cobra.Command {
 				if o.Before, err = engine.ParseTime(before); err != nil {
 					return fmt.Errorf("--before: %w", err)
 				}
+			}
+			if progress > 0 {
+				o.ProgressBefore = time.Now().Add(-progress).UnixMilli()
 			}
 			return r.each(c.Context(), args[0], func(_ *connector.Table, s results.Store) error {
 				done, err := results.PruneAll(c.Context(), s, o)
@@ -427,6 +431,7 @@ func pruneCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&o.Drop, "drop", nil, "generations to drop in any case, unless readers see them")
 	c.Flags().StringSliceVar(&o.Keep, "keep", nil, "generations to keep in any case")
 	c.Flags().DurationVar(&o.Grace, "grace", 24*time.Hour, "keep what was seen or made within this time")
+	c.Flags().DurationVar(&progress, "keep-progress", 30*24*time.Hour, "keep all progress rows of this time, and of what is older those that say something of their own; 0: all")
 	c.Flags().BoolVar(&o.DryRun, "dry-run", false, "say what would go, and remove nothing")
 	return c
 }

@@ -193,7 +193,7 @@ func Run(t *testing.T, open func(t testing.TB) Target) {
 	}{
 		{"newest revision", (*suite).newest}, {"values", (*suite).values}, {"sums", (*suite).sums}, {"sums that are no numbers", (*suite).strange}, {"pointer", (*suite).pointer}, {"two set the pointer", (*suite).race},
 		{"progress", (*suite).progress}, {"repeats", (*suite).repeats}, {"reconcile and promote", (*suite).promote}, {"corrections of promoted windows", (*suite).corrected},
-		{"prune", (*suite).prune}, {"drop", (*suite).drop}, {"conflicts", (*suite).conflict}, {"records", (*suite).records}, {"readers while generations change", (*suite).readers},
+		{"prune", (*suite).prune}, {"prune the progress", (*suite).pruneProgress}, {"drop", (*suite).drop}, {"conflicts", (*suite).conflict}, {"records", (*suite).records}, {"readers while generations change", (*suite).readers},
 		{"nothing", (*suite).nothing},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -202,6 +202,69 @@ func Run(t *testing.T, open func(t testing.TB) Target) {
 			s.must(s.Store.Ensure(t.Context()))
 			x.f(s)
 		})
+	}
+}
+
+// pruneProgress removes progress rows that say nothing of their own; what is known of windows stays.
+func (s *suite) pruneProgress() {
+	write := func(generation, lineage string, checkpoint int64, watermark int64, idle int, missed ...connector.MissedWindow) {
+		s.Target.Write(s, nil, &connector.Progress{Job: "board", Table: "board", Lineage: lineage, Checkpoint: checkpoint, Generation: generation, Watermark: watermark, MaxTime: at(9),
+			Splits: 2, SplitsPassed: 1, SplitsIdle: idle, Missed: missed, At: base + checkpoint})
+	}
+	// An hour a checkpoint, the third split idle from 3 to 5, a row late at 6, another lineage from 8 on.
+	for c := int64(1); c <= 10; c++ {
+		idle, lineage := 0, "l1"
+		if c >= 3 && c <= 5 {
+			idle = 1
+		}
+		if c >= 8 {
+			lineage = "l2"
+		}
+		var missed []connector.MissedWindow
+		if c == 6 {
+			missed = append(missed, connector.MissedWindow{Start: at(0), End: at(1), Rows: 1})
+		}
+		write(results.Live, lineage, c, at(int(c)), idle, missed...)
+	}
+	write("g2", "b", 1, at(3), 0)
+	write("g2", "b", 2, vec.MaxTime, 0)
+	left := func(generation string) (out []int64) {
+		rows, err := s.Store.Progress(s.Context(), generation, 100)
+		s.must(err)
+		for _, p := range rows {
+			out = append(out, p.Checkpoint)
+		}
+		return out
+	}
+	judged := func() string {
+		rows, err := s.Store.Progress(s.Context(), results.Live, 100)
+		s.must(err)
+		missed, err := s.Store.Missed(s.Context(), results.Live, vec.MinTime)
+		s.must(err)
+		j := &results.Judge{Of: map[string]results.Knowledge{results.Live: {Progress: rows, Missed: missed}}}
+		var out strings.Builder
+		for w := range 9 { // the first row at hand says nothing of what was before
+			if w > 1 {
+				fmt.Fprintf(&out, "%+v ", j.Status(at(w-1), at(w)))
+			}
+		}
+		return out.String()
+	}
+	before := judged()
+	n, err := s.Store.PruneProgress(s.Context(), base+10)
+	s.must(err)
+	// 2 and 5 end a run, 6 tells of a window, 7 and 10 are the last of a lineage; 10 is not old enough besides.
+	if got := left(results.Live); n != 6 || !slices.Equal(got, []int64{10, 7, 6, 5, 2}) {
+		s.Errorf("%d went, and there are %v", n, got)
+	}
+	if got := left("g2"); !slices.Equal(got, []int64{2}) {
+		s.Errorf("of g2 there are %v", got)
+	}
+	if after := judged(); after != before {
+		s.Errorf("windows are judged\n%s, and were\n%s", after, before)
+	}
+	if n, err := s.Store.PruneProgress(s.Context(), vec.MaxTime); err != nil || n != 0 {
+		s.Errorf("again: %d, %v", n, err)
 	}
 }
 

@@ -288,6 +288,16 @@ func (s *Store) progress(ctx context.Context, tail string) ([]connector.Progress
 	return out, nil
 }
 
+// SupersededProgress selects generation, lineage and checkpoint of the progress rows of checkpoints begun before a time
+// that results.Superseded says nothing is lost with. Whatever rows come meanwhile, it stays so.
+func (s *Store) SupersededProgress(before int64) string {
+	const idle = "CASE WHEN splits_idle > 0 THEN 1 ELSE 0 END"
+	return "SELECT generation, lineage, checkpoint FROM (SELECT generation, lineage, checkpoint, at_ms, ended, missed_windows, " + idle + " AS tm_idle, max(" + idle +
+		") OVER (PARTITION BY generation ORDER BY at_ms, checkpoint ROWS BETWEEN 1 FOLLOWING AND 1 FOLLOWING) AS tm_next, " +
+		"row_number() OVER (PARTITION BY generation, lineage ORDER BY at_ms DESC, checkpoint DESC) AS tm_nth FROM " + s.D.Progress() +
+		") AS tm_rows WHERE at_ms < " + strconv.FormatInt(before, 10) + " AND missed_windows = 0 AND NOT ended AND tm_nth > 1 AND tm_idle = tm_next"
+}
+
 // Missed implements results.Store.
 func (s *Store) Missed(ctx context.Context, generation string, after int64) ([]connector.MissedWindow, error) {
 	rows, err := s.progress(ctx, where("generation = "+s.D.String(generation), "missed_windows > 0", "at_ms > "+strconv.FormatInt(after, 10))+" ORDER BY at_ms ASC, checkpoint ASC")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/exec/window"
@@ -31,7 +32,8 @@ type AdviseOptions struct {
 // Advice is what a sample says about the disorder of one table: for each delay of the watermark, how many
 // rows would have been behind it, and how many too late for all of their windows. Each split is judged by
 // itself, as if it alone made the watermark; with several the watermark is that of the slowest, so live
-// runs drop fewer.
+// runs drop fewer. Where an operator that keeps state is before the windows, such as one that knows entities, it is what
+// that makes of the sample that may be too late, by the watermark of all splits.
 type Advice struct {
 	Table, TimeColumn string
 	Rows              int64
@@ -84,6 +86,11 @@ type windowed struct {
 	agg     *plan.WindowAgg
 	windows *window.Assigner
 	last    []window.Interval // a buffer
+	// from is the node whose rows go into the windows, by the time in column at, where these are not the rows of the
+	// source but what an operator has made of them: changes of entities, say, of which one takes back a row of hours
+	// ago. nil: they are those of the source.
+	from *plan.Node
+	at   int
 }
 
 // over is the watermark from which on a row of time t is late for all of its windows; ok is false where it has none.
@@ -99,23 +106,28 @@ func (w *windowed) over(t int64) (at int64, ok bool) {
 
 // firstWindows finds the first window aggregations behind n, whose times are the source's.
 func firstWindows(p *plan.Plan, n *plan.Node, into map[string]*windowed) error {
-	reached := map[int]*plan.Window{n.ID: nil} // nodes, and the window function before them
+	type path struct {
+		win  *plan.Window // the window function before the node
+		from *plan.Node   // what that reads
+		made bool         // an operator that keeps state has made the rows
+	}
+	reached := map[int]path{n.ID: {}}
 	for _, m := range p.Nodes {
 		for _, in := range m.Inputs {
-			win, ok := reached[in.From]
+			x, ok := reached[in.From]
 			if !ok || in.Late {
 				continue
 			}
 			switch w := m.Op.(type) {
 			case *plan.WindowTVF:
-				reached[m.ID] = &w.Window
+				reached[m.ID] = path{&w.Window, p.Nodes[in.From], x.made}
 			case *plan.WindowAgg:
-				if w.Attached && win == nil || w.Phase == plan.GlobalPhase {
+				if w.Attached && x.win == nil || w.Phase == plan.GlobalPhase {
 					continue
 				}
-				agg := *w
+				agg, from := *w, p.Nodes[in.From]
 				if w.Attached {
-					agg.Window = *win
+					agg.Window, from = *x.win, x.from
 				}
 				if agg.Window.ProcTime {
 					continue
@@ -124,13 +136,94 @@ func firstWindows(p *plan.Plan, n *plan.Node, into map[string]*windowed) error {
 				if err != nil {
 					return err
 				}
-				into[strings.TrimPrefix(m.Label, "Local")] = &windowed{agg: w, windows: a}
+				to := &windowed{agg: w, windows: a}
+				if x.made {
+					to.from, to.at = from, agg.Window.TimeCol
+				}
+				into[strings.TrimPrefix(m.Label, "Local")] = to
 			default:
-				reached[m.ID] = win
+				x.made = x.made || m.StateGrowth != ""
+				reached[m.ID] = x
 			}
 		}
 	}
 	return nil
+}
+
+// changes runs what is between the sources and the windows w, in a job of its own, and notes by which delays its rows
+// would have been late.
+func (m *sample) changes(ctx context.Context, e *Engine, t *timed, w *windowed, rows int64) error {
+	p := &plan.Plan{Config: t.plan.Config, Name: t.plan.Name, File: t.plan.File, Text: t.plan.Text}
+	at := map[int]int{} // nodes of the script's plan, by their place in p
+	var add func(n *plan.Node) int
+	add = func(n *plan.Node) int {
+		if k, ok := at[n.ID]; ok {
+			return k
+		}
+		x := *n
+		x.Inputs = slices.Clone(n.Inputs)
+		for i, in := range x.Inputs {
+			x.Inputs[i].From = add(t.plan.Nodes[in.From])
+		}
+		if src, ok := n.Op.(*plan.Source); ok && src.RowTime >= 0 {
+			// The watermark is the newest time, so that the stamp of a row tells how far it is behind.
+			now := *src
+			now.Watermark = &expr.Column{Index: src.RowTime, T: n.Schema.Fields[src.RowTime].Type}
+			x.Op = &now
+		}
+		x.ID, x.NeedStamps, x.Parallelism = len(p.Nodes), true, 1
+		at[n.ID] = x.ID
+		p.Nodes = append(p.Nodes, &x)
+		return x.ID
+	}
+	from := add(w.from)
+	p.Nodes = append(p.Nodes, &plan.Node{ID: len(p.Nodes), Inputs: []plan.Edge{{From: from}}, Schema: w.from.Schema, Mode: w.from.Mode, RowTime: -1,
+		NeedStamps: true, Label: "Sample", Op: &plan.Sink{Collect: true}})
+	o := e.jobOptions(t.s, t.s.Config(), Handler{})
+	o.Parallelism, o.BatchRows = 1, 256
+	o.Trace = &job.Trace{Refused: func(*job.TraceRefusal) {}}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running atomic.Pointer[job.Job]
+	read := func() int64 {
+		if j := running.Load(); j != nil {
+			return j.Status().RowsRead
+		}
+		return 0
+	}
+	o.Collect = func(_ *plan.Node, b *vec.Batch) error {
+		if read() > rows+int64(o.BatchRows) {
+			return nil
+		}
+		times := b.Cols[w.at]
+		b.Each(func(i int) {
+			if stamp := b.Stamp(i); !times.IsNull(i) && stamp != vec.MinTime {
+				if over, ok := w.over(times.I64[i]); ok && stamp >= over {
+					m.needed = append(m.needed, stamp-over)
+				}
+			}
+		})
+		return nil
+	}
+	j, err := job.Start(ctx, p, o)
+	if err != nil {
+		return err
+	}
+	running.Store(j)
+	for look := time.NewTicker(10 * time.Millisecond); ; {
+		select {
+		case <-j.Done():
+			look.Stop()
+			if _, err = j.Wait(); errors.Is(context.Cause(ctx), errSampled) {
+				err = nil
+			}
+			return err
+		case <-look.C:
+			if read() >= rows {
+				cancel(errSampled)
+			}
+		}
+	}
 }
 
 // sample is what one table's rows say.
@@ -321,6 +414,13 @@ func (e *Engine) advise(ctx context.Context, t *timed, o AdviseOptions) (*Advice
 	if err != nil && !errors.Is(err, errSampled) {
 		return nil, err
 	}
+	for _, w := range t.wins {
+		if w.from != nil {
+			if err := m.changes(ctx, e, t, w, m.rows); err != nil {
+				return nil, err
+			}
+		}
+	}
 	a := m.advice(o.Share, len(t.wins) > 0)
 	src := t.node.Op.(*plan.Source)
 	a.Table, a.TimeColumn, a.Ended = src.Table.Name, t.node.Schema.Fields[src.RowTime].Name, err == nil
@@ -351,7 +451,7 @@ func (m *sample) add(r *timedRows, wins map[string]*windowed, limit int64) {
 			m.behind = append(m.behind, newest-t)
 			need := int64(-1)
 			for _, w := range wins {
-				if over, ok := w.over(t); ok {
+				if over, ok := w.over(t); ok && w.from == nil {
 					need = max(need, newest-over)
 				}
 			}

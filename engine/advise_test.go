@@ -2,10 +2,13 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tidemark-stream/tidemark/job"
 )
 
 // TestAdvise compares the curve with a count by hand: times in seconds, windows of ten.
@@ -94,5 +97,53 @@ INSERT INTO o SELECT k, window_start, COUNT(*) FROM ` + from + ` GROUP BY k, win
 				t.Errorf("%s, %s: no row is late with %d ms, want %d; windows %v", c.zone, from, got, c.want, all[0].Windows)
 			}
 		}
+	}
+}
+
+// TestAdvise_Entities counts what the windows get of entities: a new version takes back the row of the version before it,
+// hours ago. As many rows are late as by a run with each delay, and none with the one that keeps all.
+func TestAdvise_Entities(t *testing.T) {
+	const script = `CREATE TABLE reports (id STRING, rev BIGINT, seen TIMESTAMP(3), due TIMESTAMP(3), WATERMARK FOR seen AS seen - INTERVAL '${DELAY}' SECOND(6),
+  PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'filesystem', 'path' = 'in.json', 'format' = 'json', 'upsert.version-column' = 'rev');
+CREATE TABLE counts (w TIMESTAMP(3), n BIGINT, PRIMARY KEY (w) NOT ENFORCED) WITH ('connector' = 'blackhole');
+INSERT INTO counts SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE reports, DESCRIPTOR(seen), INTERVAL '10' MINUTE)) GROUP BY window_start, window_end;`
+	dir := t.TempDir()
+	var in strings.Builder
+	line := func(id string, rev int, at string) {
+		fmt.Fprintf(&in, `{"id":%q,"rev":%d,"seen":"2024-01-01 %s"}`+"\n", id, rev, at)
+	}
+	line("a", 1, "00:05:00")
+	line("b", 1, "01:00:00")
+	line("a", 2, "02:30:00") // takes back the row of 00:05
+	line("a", 2, "02:30:00") // a duplicate
+	line("b", 0, "00:01:00") // stale
+	line("c", 1, "02:05:00") // late by itself
+	line("b", 2, "04:00:00") // takes back that of 01:00
+	line("d", 1, "06:00:00")
+	if err := os.WriteFile(filepath.Join(dir, "in.json"), []byte(in.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	define := func(delay int64) Options {
+		return Options{Dir: dir, Define: map[string]string{"DELAY": fmt.Sprintf("%d.%03d", delay/1000, delay%1000)}}
+	}
+	late := func(delay int64) (n int64) {
+		h := Handler{JobEnded: func(_ *Run, report *job.Report, _ error) { n = report.Late }}
+		if err := New(define(delay)).Script(t.Context(), "t.sql", script, h); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	all, err := New(define(1000)).Advise(t.Context(), "t.sql", script, AdviseOptions{Rows: 100, Share: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := all[0]
+	for _, p := range a.Curve {
+		if n := late(p.Delay); n != p.Late {
+			t.Errorf("delay %d ms: %d late, and a run has %d", p.Delay, p.Late, n)
+		}
+	}
+	if n := late(a.None - 1); a.None != 4_800_002 || n == 0 {
+		t.Errorf("%d ms is said to be the least delay without late rows; with one less there are %d", a.None, n)
 	}
 }

@@ -128,6 +128,7 @@ func (e *Engine) Backfill(ctx context.Context, name, text string, b BackfillOpti
 		run.targets = append(run.targets, x)
 	}
 	e.o.Only = func(p *plan.Plan) bool { return writesResults(p, b.Table) || b.Unversioned && b.Table == "" }
+	e.o.NoDeadLetters = !b.Unversioned // what refuses a row today refused it when it came
 	e.claim = run.claim
 	h = run.watch(h)
 	if err = e.Script(ctx, name, text, h); err != nil && !run.began.Load() {
@@ -350,7 +351,7 @@ func (e *Engine) backfillPlan(name, text string, b *BackfillOptions) error {
 				if o.Table.Results != nil && b.Table != "" && o.Table.Name != b.Table {
 					return fmt.Errorf("table %s is written by the same job as table %s (a statement set), so both would be filled; leave out --table", o.Table.Name, b.Table)
 				}
-				if (o.Table.Results == nil || o.Table.Results.Column["generation"] == "") && !b.Unversioned && !fedByLate(r.Plan, n) {
+				if (o.Table.Results == nil || o.Table.Results.Column["generation"] == "") && !b.Unversioned && (b.AsWritten || !fedByLate(r.Plan, n)) {
 					return fmt.Errorf("table %s would be written again, and knows no generations; write it all the same with --allow-unversioned", o.Table.Name)
 				}
 			case *plan.Source:

@@ -55,6 +55,8 @@ type Options struct {
 	// Dry has jobs give the rows of their sinks to Handler.Rows, and touch no target: no table is
 	// opened for writing and no checkpoint is taken.
 	Dry bool
+	// NoDeadLetters has dead letters be counted, and not be written; so has Dry.
+	NoDeadLetters bool
 }
 
 // Engine runs SQL.
@@ -489,7 +491,7 @@ func (e *Engine) jobOptions(s *sql.Session, cfg *catalog.Config, h Handler) job.
 		}
 	}
 	o.EpochInterval = cfg.Duration("tidemark.epoch.interval")
-	o.ReadRate = e.o.ReadRate
+	o.ReadRate, o.NoDeadLetters = e.o.ReadRate, e.o.Dry || e.o.NoDeadLetters
 	o.DeadLetterSink = func(name string) (connector.Sink, types.Schema, error) {
 		return e.deadLetterSink(s, name)
 	}

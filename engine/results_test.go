@@ -390,6 +390,8 @@ func TestBackfill_Refuses(t *testing.T) {
 		"no results": {engine.BackfillOptions{Generation: "g2"}, keptScript[:strings.Index(keptScript, "INSERT INTO")], "writes no table of results"},
 		"no column generation": {engine.BackfillOptions{Generation: "g2"}, strings.Replace(keptScript, "generation STRING METADATA, ", "", 1),
 			"table board would be written again, and knows no generations"},
+		"late rows again": {engine.BackfillOptions{Generation: "g2", AsWritten: true}, strings.NewReplacer("INSERT INTO board", "CREATE TABLE late (s BIGINT) WITH ('connector' = 'blackhole');\nINSERT INTO board",
+			"= '5 s')", "= '5 s', 'late-sink' = 'late')").Replace(keptScript), "table late would be written again"},
 		"no table": {engine.BackfillOptions{Generation: "g2", Table: "bored"}, keptScript, "writes no table of results"},
 	} {
 		_, err := r.engine(engine.Options{}, "SUM(amount)").Backfill(context.Background(), "board.sql", c.script, c.b, engine.Handler{})
@@ -425,6 +427,49 @@ func TestBacktest(t *testing.T) {
 	if g, err := r.store().Generations(context.Background()); err != nil || len(g) != 1 {
 		t.Errorf("a backtest has written: %+v, %v", g, err)
 	}
+}
+
+// TestBackfill_DeadLetters has a record that cannot be decoded: it goes to the dead-letter output when it comes, and not
+// again when history is computed, unless that is asked for.
+func TestBackfill_DeadLetters(t *testing.T) {
+	r := newKeptRun(t, keptInput+"{\"s\":\n")
+	script := strings.Replace(keptScript, "'path' = 'in.json'", "'path' = 'in.json', 'dead-letter.path' = 'dead'", 1)
+	ctx := context.Background()
+	letters := func(want int) {
+		t.Helper()
+		n := 0
+		files, _ := filepath.Glob(filepath.Join(r.dir, "dead", "*"))
+		for _, f := range files {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += bytes.Count(b, []byte("\n"))
+		}
+		if n != want {
+			t.Errorf("%d dead letters, want %d", n, want)
+		}
+	}
+	e := func() *engine.Engine { return r.engine(engine.Options{}, "SUM(amount)") }
+	if err := e().Script(ctx, "board.sql", script, engine.Handler{}); err != nil {
+		t.Fatal(err)
+	}
+	letters(1)
+	got, err := e().Backfill(ctx, "board.sql", script, engine.BackfillOptions{Generation: "g2"}, engine.Handler{})
+	if err != nil || got[0].Dead != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := e().Recount(ctx, "board.sql", script, engine.BackfillOptions{}, engine.Handler{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := e().Backtest(ctx, "board.sql", script, engine.BackfillOptions{}, "", 10, engine.Handler{}); err != nil {
+		t.Error(err)
+	}
+	letters(1)
+	if _, err := e().Backfill(ctx, "board.sql", script, engine.BackfillOptions{Generation: "g3", Unversioned: true}, engine.Handler{}); err != nil {
+		t.Error(err)
+	}
+	letters(2)
 }
 
 func TestWhy(t *testing.T) {

@@ -347,8 +347,8 @@ func (d *deadLetters) put(t *connector.Table, l *deadLetter, stop error) error {
 	if !hasDeadLetter(t) {
 		return stop
 	}
-	if d.j.o.Until != nil {
-		return nil // it was written when the rows came
+	if d.j.o.Until != nil || d.j.o.NoDeadLetters {
+		return nil // it was written when the rows came, or is not to be
 	}
 	l.Time = d.j.time().UTC().Format("2006-01-02 15:04:05.000")
 	d.mu.Lock()

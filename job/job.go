@@ -63,6 +63,8 @@ type Options struct {
 	Until *Until
 	// Trace, if not nil, follows records: see there.
 	Trace *Trace
+	// NoDeadLetters has records and rows that would go to a dead-letter output be counted, and not be written.
+	NoDeadLetters bool
 	// DeadLetterSink opens the table that 'dead-letter.table' names.
 	DeadLetterSink func(table string) (connector.Sink, types.Schema, error)
 	Seed           uint64

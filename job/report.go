@@ -53,7 +53,9 @@ type Status struct {
 	RowsOut  int64 // into all sinks
 	Late     int64
 	Dead     int64
-	Skipped  int64 // bad records that the format was told to ignore
+	// DeadUnkept says that dead letters were counted only: see Options.NoDeadLetters.
+	DeadUnkept bool
+	Skipped    int64 // bad records that the format was told to ignore
 	// Watermark is the lowest of the sources' clocks; vec.MinTime before the first,
 	// vec.MaxTime at the end or where no source has event time.
 	Watermark int64
@@ -142,7 +144,7 @@ func (j *Job) read() map[int][]SplitRead {
 
 // Status returns the books as they stand.
 func (j *Job) Status() Status {
-	s := Status{Elapsed: time.Since(j.start), Watermark: vec.MaxTime}
+	s := Status{Elapsed: time.Since(j.start), Watermark: vec.MaxTime, DeadUnkept: j.o.NoDeadLetters}
 	for _, n := range j.p.Nodes {
 		b := NodeBooks{Node: n, Watermark: vec.MaxTime}
 		for _, c := range j.books[n.ID] {

@@ -165,7 +165,7 @@ the present one until 'tidemark promote'. What was read, by which program and sc
 	c.Flags().StringVar(&b.Generation, "generation", "", "the `NAME` of the generation to write")
 	c.Flags().StringVar(&since, "since", "", "read sources that know the time of their records (Kafka) from `TIME` on, not from their beginning")
 	c.Flags().Int64Var(&rate, "rate", 0, "read at most `N` rows a second of each source")
-	c.Flags().BoolVar(&b.Unversioned, "allow-unversioned", false, "also write tables that know no generations")
+	c.Flags().BoolVar(&b.Unversioned, "allow-unversioned", false, "also write tables that know no generations, late rows and dead letters among them")
 	c.Flags().BoolVar(&b.AsWritten, "lateness-as-written", false, "drop rows that come later than the script allows, as a live run does, instead of waiting for all")
 	c.Flags().BoolVar(&needed, "needed", false, "only the windows that are marked as needing a backfill")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress and no closing account")
@@ -187,6 +187,10 @@ func (r *onResults) backfill(ctx context.Context, file, text string, b engine.Ba
 	for _, d := range done {
 		fmt.Fprintf(os.Stderr, "generation %s of table %s: %s revisions in %s. Next: tidemark reconcile %s %s\n", d.Generation, d.Table,
 			show.Count(d.Rows), d.Ended.Sub(d.Started).Round(10*time.Millisecond), file, d.Generation)
+		if d.Dead > 0 && !b.Unversioned {
+			fmt.Fprintf(os.Stderr, "  %s could not be used. They were not written to the dead-letter output again; --allow-unversioned does that.\n",
+				show.Plural(d.Dead, "record or row", "records or rows"))
+		}
 		switch {
 		case d.Moving:
 			fmt.Fprintf(os.Stderr, "  The table has no windows, and its job goes on: what that does from now on is not in %s.\n", d.Generation)

@@ -540,7 +540,9 @@ func account(w io.Writer, file string, r *job.Report, begin job.Status, failed b
 		fmt.Fprintf(w, "%s could not be decoded and were skipped (ignore-parse-errors); a dead-letter output would keep them.\n",
 			show.Plural(r.Skipped, "record", "records"))
 	}
-	if r.Dead > 0 && keepsDeadLetters(r) {
+	if r.Dead > 0 && r.DeadUnkept {
+		fmt.Fprintf(w, "%s could not be used, and were not written to the dead-letter output again.\n", show.Plural(r.Dead, "record or row", "records or rows"))
+	} else if r.Dead > 0 && keepsDeadLetters(r) {
 		fmt.Fprintf(w, "%s went to the dead-letter output.\n", show.Plural(r.Dead, "record or row", "records or rows"))
 	}
 	var kept int64 // by late sinks: one a row and window missed

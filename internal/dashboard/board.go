@@ -135,6 +135,13 @@ func ParseBoard(name string, text []byte) (*Board, error) {
 			if err := known(name, n, "a tile", tileKeys); err != nil {
 				return nil, err
 			}
+			if where := child(n, "where"); where != nil {
+				for _, v := range where.Content {
+					if v.Tag == "!!null" {
+						return nil, fmt.Errorf("%s:%d: where compares with texts: rows with NULL cannot be asked for; write 'null' in quotes for the text", name, v.Line)
+					}
+				}
+			}
 		}
 	}
 	if err := top.Decode(b); err != nil {

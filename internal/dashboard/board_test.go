@@ -74,6 +74,7 @@ func TestParseBoardRefuses(t *testing.T) {
 		{"tiles: [", "board.yaml:1:"},
 		{"tiles:\n  - kind: number\n    value: x\n    by: y", "a number has no by"},
 		{"tiles:\n  - kind: series\n    value: x\n    from: disk", "from cannot be"},
+		{"tiles:\n  - kind: table\n    where:\n      a: b\n      c: null", "board.yaml:5: where compares with texts"},
 	} {
 		_, err := ParseBoard("board.yaml", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -48,6 +48,12 @@ type books struct {
 	reconciled  map[string][]results.Range
 	missed      map[string][]connector.MissedWindow // by generation: what the job's own missed since that was begun
 
+	needs struct { // what needed has listed, and when
+		mark
+		known  bool
+		status *NeededStatus
+	}
+
 	failure error     // of the last look, where it is not tried again until
 	again   time.Time // this time
 

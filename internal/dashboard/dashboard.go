@@ -29,7 +29,7 @@ type Options struct {
 	Sources []Source
 	// Board is shown where Config names no file; nil: DefaultBoard.
 	Board *Board
-	// Script is the SQL file that writes the tables, as commands that the page names are told it; "": FILE.sql.
+	// Script is the SQL file that writes the tables, as commands that the page names are told it; "": that of the board.
 	Script string
 	// Config is the YAML file of the board; changes made in the page are saved there. "": they are kept
 	// in memory. A file that is not there yet is made by the first change.
@@ -338,6 +338,7 @@ func (s *Server) poll(ctx context.Context, v view) {
 				d.Source = found[i].key()
 			}
 			d.fail(err)
+			delete(s.marks[v], t.ID) // when that is over the tile is shown anew, also where nothing came meanwhile
 		} else {
 			pic.last[t.ID] = d
 		}

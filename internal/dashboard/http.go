@@ -184,7 +184,7 @@ type describedFrom struct {
 func (s *Server) describe() []byte {
 	every, _ := refreshOf(s.board.Refresh)
 	d := described{Edition: s.edition, Board: s.board, Sources: []describedFrom{}, Editable: !s.o.ReadOnly, Broken: s.broken,
-		Version: s.o.Version, Script: cmp.Or(s.o.Script, "FILE.sql"), Page: pageEdition, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
+		Version: s.o.Version, Script: cmp.Or(s.o.Script, s.board.Script, "FILE.sql"), Page: pageEdition, Now: s.now().UnixMilli(), Refresh: every.Milliseconds()}
 	if s.o.Config != "" {
 		d.Saved = path.Base(s.o.Config)
 	}

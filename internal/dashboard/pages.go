@@ -81,7 +81,10 @@ func (s *Server) page(ctx context.Context, key pageKey) (json.RawMessage, error)
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	d := fit.blank(b, key.view == viewClosed)
-	if err = fit.table(ctx, d, key.from); err != nil {
+	if err = b.trouble(now); err == nil {
+		err = fit.table(ctx, d, key.from)
+	}
+	if err != nil {
 		d.Table = nil
 		d.fail(unreadable(src, err))
 	}

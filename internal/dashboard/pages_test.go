@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/connector/results"
 )
 
 // pageText is the answer to a question for a page: the place and the number of its rows, how many there are, and its keys.
@@ -185,6 +186,41 @@ func TestPatience(t *testing.T) {
 		b.note(c.err, at.Add(c.took), at)
 		if got := b.trouble(at.Add(c.took + c.after)); got != c.want {
 			t.Errorf("after %s of %v: %v", c.took, c.err, got)
+		}
+	}
+}
+
+// lost is a reader whose target may be away.
+type lost struct {
+	Reader
+	err error
+}
+
+func (l *lost) Pointer(ctx context.Context) (results.Pointer, error) {
+	if l.err != nil {
+		return results.Pointer{}, l.err
+	}
+	return l.Reader.Pointer(ctx)
+}
+
+// TestBackAgain has a target come back as it was: its tiles say so at the next look.
+func TestBackAgain(t *testing.T) {
+	f := newFake()
+	f.hours()
+	l := &lost{Reader: f}
+	s, err := New(Options{Sources: []Source{{Table: testTable(), Store: l}}, Board: testBoard(t, "tiles:\n  - {kind: table}\n"), Now: func() time.Time { return time.UnixMilli(100 * hourMs) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, away := range []error{nil, syscall.ECONNREFUSED, nil} {
+		l.err = away
+		s.poll(context.Background(), viewAll)
+		var d Data
+		if err := json.Unmarshal(s.seen[viewAll].tiles["t1"], &d); err != nil {
+			t.Fatal(err)
+		}
+		if (d.Error != "") != (away != nil) || len(d.Table.Rows) != 12 {
+			t.Errorf("while it says %v the tile says %q, and has %d rows", away, d.Error, len(d.Table.Rows))
 		}
 	}
 }

@@ -42,8 +42,15 @@ type NeededWindow struct {
 // maxNeeded is how many windows that need a backfill are named.
 const maxNeeded = 8
 
-// needed lists the windows that need a backfill.
+// needed lists the windows that need a backfill. It is worked out again when something has changed.
 func (b *books) needed() *NeededStatus {
+	if m, ok := b.mark(); !ok || !b.needs.known || b.needs.mark != m {
+		b.needs.mark, b.needs.known, b.needs.status = m, ok, b.listNeeded()
+	}
+	return b.needs.status
+}
+
+func (b *books) listNeeded() *NeededStatus {
 	j := results.Judge{Times: b.times, Pointer: b.pointer, Of: b.known}
 	if b.pointer.Default == "" {
 		j.Pointer.Default = b.live

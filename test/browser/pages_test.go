@@ -62,10 +62,21 @@ func TestPages(t *testing.T) {
 		press("First")
 		b.sees(table+" .place", "1\u201350 of 123 rows")
 		b.sees(table+" tbody tr", "2013-01-30 00:00 EWR")
+		// What has the focus keeps it while numbers change.
+		var focus bool
+		b.eval(`const e = document.querySelector('[data-id="t2"] .toggle'); e.focus(); return document.activeElement === e`, &focus)
+		w.hour("live", 41, false, 0)
+		w.progress("live", wm(42), nil)
+		b.sees(table+" .place", "1\u201350 of 126 rows")
+		b.sees(`[data-id="t2"] .values`, fmt.Sprintf("LGA %d", departures("LGA", 41)))
+		b.eval(`return document.activeElement === document.querySelector('[data-id="t2"] .toggle')`, &focus)
+		if !focus {
+			t.Error("the button has lost the focus")
+		}
 		// The windows of a chart, as a table.
 		b.click(`[data-id="t2"] .toggle`)
-		b.sees(`[data-id="t2"] .place`, "41 windows")
-		b.sees(`[data-id="t2"] tbody`, "Jan 31 16:00\u201317:00")
+		b.sees(`[data-id="t2"] .place`, "42 windows")
+		b.sees(`[data-id="t2"] tbody`, "Jan 31 17:00\u201318:00")
 		var wide []float64
 		b.eval("return [document.documentElement.scrollWidth, innerWidth]", &wide)
 		if wide[0] > wide[1] {

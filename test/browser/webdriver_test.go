@@ -75,7 +75,7 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 		"goog:chromeOptions": map[string]any{"args": args}, "goog:loggingPrefs": map[string]any{"browser": "ALL", "performance": "ALL"}}}}
 	b.base = base
 	var got struct{ SessionID string }
-	within(t, 20*time.Second, "chromedriver answers", func() bool {
+	within(t, 2*time.Minute, "chromedriver answers", func() bool {
 		text, err := b.try("POST", "/session", caps)
 		return err == nil && json.Unmarshal(text, &got) == nil && got.SessionID != ""
 	})
@@ -86,7 +86,7 @@ func start(t *testing.T, width, height int, more ...string) *browser {
 }
 
 // waitFor is how long the page may take to show something.
-const waitFor = 15 * time.Second
+const waitFor = time.Minute
 
 // within waits until ok.
 func within(t *testing.T, d time.Duration, what string, ok func() bool) {
@@ -120,7 +120,7 @@ func (b *browser) try(method, path string, body any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&http.Client{Timeout: 60 * time.Second}).Do(q)
+	r, err := (&http.Client{Timeout: 3 * time.Minute}).Do(q)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,10 @@ function panels() {
   const text = JSON.stringify(list.map((s) => [s.table, s.memory, s.pointer, s.default, s.ranges, s.generations, s.error, s.needed]));
   if (text === panelText) return;
   panelText = text;
+  const had = $('sources').contains(document.activeElement) ? document.activeElement.closest('.source').id : '';
   $('sources').replaceChildren(...list.map((x) => sourcePanel(x, page.board.script)));
+  const again = had && $(had);
+  if (again) (again.querySelector('.scroll') || again).focus();
 }
 
 function setView(v) {

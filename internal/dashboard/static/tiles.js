@@ -10,6 +10,8 @@ export class Tile {
     this.page = page;
     this.heading = h('h2', { id: 'h-' + spec.id });
     this.badges = h('div', { class: 'badges' });
+    this.states = h('span', { class: 'states' });
+    this.badges.append(this.states);
     this.tools = h('div', { class: 'tile-tools' });
     this.body = h('div', { class: 'body' });
     this.error = h('p', { class: 'tile-error', role: 'alert', hidden: true });
@@ -78,7 +80,14 @@ export class Tile {
     if (this.d.idle) out.push(h('span', { class: 'state idle' }, icon('idle'), this.spec.kind === 'number' ? 'closed while a split was idle' : counted(this.d.idle) + (this.d.idle === 1 ? ' window' : ' windows') + ' closed while a split was idle'));
     const src = this.source();
     if (src && src.memory) out.push(h('span', { class: 'state unsealed' }, icon('unsealed'), 'unsealed'));
-    this.badges.replaceChildren(...out);
+    // What has the focus keeps it while the numbers change.
+    const text = out.map((e) => e.outerHTML).join('');
+    if (text === this.stated) return;
+    this.stated = text;
+    const had = this.states.contains(document.activeElement);
+    this.states.replaceChildren(...out);
+    const link = had && this.states.querySelector('a');
+    if (link) link.focus();
   }
 
   source() {
@@ -111,17 +120,18 @@ export class Tile {
     this.toggle('Table', 'Show the windows as a table');
   }
 
+  // toggle offers the other look of a chart.
   toggle(text, label) {
-    const had = document.activeElement && document.activeElement.classList.contains('toggle') && this.el.contains(document.activeElement);
-    const b = h('button', { type: 'button', class: 'plain small toggle', 'aria-label': label + ': ' + this.heading.textContent, onclick: () => {
-      this.asTable = !this.asTable;
-      this.replace();
-      this.show(this.d);
-    } }, text);
-    const old = this.badges.querySelector('.toggle');
-    if (old) old.remove();
-    this.badges.append(b);
-    if (had) b.focus();
+    if (!this.other) {
+      this.other = h('button', { type: 'button', class: 'plain small toggle', onclick: () => {
+        this.asTable = !this.asTable;
+        this.replace();
+        this.show(this.d);
+      } });
+      this.badges.append(this.other);
+    }
+    this.other.textContent = text;
+    this.other.setAttribute('aria-label', label + ': ' + this.heading.textContent);
   }
 
   seriesTable(d) {
@@ -329,6 +339,6 @@ function needed(n, script) {
   return h('div', { class: 'needed' },
     h('p', {}, h('span', { class: 'state backfill' }, icon('backfill'), counted(n.windows) + (n.windows === 1 ? ' window needs a backfill' : ' windows need a backfill')), ' ',
       counted(n.rows) + (n.rows === 1 ? ' row is' : ' rows are') + ' not in the numbers shown: they came after the state of ' + (n.windows === 1 ? 'the window' : 'their windows') + ' was gone, or after the generation shown was made. ',
-      n.first.map((w) => span(w.start, w.end) + ' (' + counted(w.rows) + ')').join(', ') + (n.windows > n.first.length ? ', \u2026' : '') + '.'),
+      n.first.map((w) => span(w.start, w.end) + ' (' + counted(w.rows) + ')').join(', ') + (n.windows > n.first.length ? ', \u2026' : '.')),
     h('p', {}, 'What to do: ', command('backfill ' + script + ' --generation NAME --needed'), ', then ', command('reconcile ' + script + ' NAME'), ' and ', command('promote ' + script + ' NAME'), '.'));
 }

@@ -14,11 +14,11 @@ import (
 const server = `#!/usr/bin/env bash
 cd "$(dirname "$0")"
 case $1 in
-  start) touch runs; echo x >>starts ;;
+  start) if [[ -e runs ]]; then echo 'already runs'; else touch runs; fi ;;
   status) [[ -e runs ]] ;;
   kill) rm runs ;;
   why) echo 'something fatal' ;;
-  wipe) rm -f runs starts ;;
+  wipe) rm -f runs ;;
 esac
 `
 

@@ -207,12 +207,19 @@ func (p *Peers) Run(name string, args ...string) error {
 }
 
 func (p *Peers) run(name string, args ...string) error {
+	_, err := p.saying(name, args...)
+	return err
+}
+
+// saying is run, and returns what the script says.
+func (p *Peers) saying(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	if out, err := p.command(ctx, name, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("test/peers/%s %s: %w\n%s", name, strings.Join(args, " "), err, Tail(string(out)))
+	out, err := p.command(ctx, name, args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("test/peers/%s %s: %w\n%s", name, strings.Join(args, " "), err, Tail(string(out)))
 	}
-	return nil
+	return string(out), err
 }
 
 // folder finds the scripts: the tests of a package run in its folder, somewhere below the root.

@@ -152,6 +152,7 @@ type target struct {
 	spans   []results.Span // of windows that are written
 	left    *int64
 	job     int64 // the watermark of the job when the backfill began
+	server  int64 // when that was, by the clock of the target
 	claimed bool
 }
 
@@ -169,6 +170,9 @@ func (b *backfill) target(ctx context.Context, t *connector.Table, s results.Sto
 		return nil, err
 	}
 	x := &target{t: t, s: s}
+	if x.server, err = s.Now(ctx); err != nil {
+		return nil, err
+	}
 	asked, err := b.o.span()
 	if err != nil {
 		return nil, err
@@ -485,7 +489,7 @@ func (b *backfill) watch(h Handler) Handler {
 func (b *backfill) report(x *target, err error) BackfillReport {
 	t := x.t
 	r := BackfillReport{Generation: b.o.Generation, Table: t.Name, From: b.o.From, To: b.o.To, Ended: time.Now().UTC(), Left: x.left,
-		Made:   results.Made{Started: b.started, Place: b.place, Run: b.id},
+		Made:   results.Made{Started: b.started, Server: x.server, Place: b.place, Run: b.id},
 		Binary: version.String(), Script: b.script, Define: b.e.o.Define}
 	if err != nil {
 		r.Error = err.Error()

@@ -237,7 +237,7 @@ func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context 
 		BatchMode: j.p.Batch, Saves: j.checkpoints != nil, BadRow: j.dead.row(n, books, nil), Budget: j.budget}
 	if _, ok := n.Op.(*plan.WindowAgg); ok && j.wantsMissed(n) {
 		r := s.ops[n.ID]
-		r.missed = map[[2]int64]int64{}
+		r.missed = missedWindows{}
 		c.Missed = missedBy(r.missed)
 	}
 	if late := s.outs[n.ID].late; late != nil {

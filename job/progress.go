@@ -42,7 +42,19 @@ func (j *Job) upstream(n *plan.Node) map[int]bool {
 // missed collects the windows that rows came too late for, by node, until a checkpoint tells of them.
 type missed struct {
 	mu      sync.Mutex
-	windows map[int]map[[2]int64]int64 // rows by node and window; guarded by mu
+	windows map[int]missedWindows // by node; guarded by mu
+}
+
+// missedWindows are rows by window. A span of windows that are not told apart any more says how many they were.
+type missedWindows map[[2]int64]missedRows
+
+// missedRows are the rows that missed a window, or, where windows is not 0, so many windows, or more, in a span.
+type missedRows struct{ rows, windows int64 }
+
+// add adds what is known of one window, or of a span that is there already.
+func (m missedWindows) add(w [2]int64, x missedRows) {
+	have := m[w]
+	m[w] = missedRows{have.rows + x.rows, max(have.windows, x.windows)}
 }
 
 // wants reports whether somebody is told of the windows that node n missed.
@@ -55,39 +67,45 @@ func (j *Job) wantsMissed(n *plan.Node) bool {
 	return false
 }
 
-// missedBy collects the windows that one subtask of node n missed. It belongs to the subtask's goroutine.
-func missedBy(into map[[2]int64]int64) func(startMs, endMs, rows int64) {
+// maxTold is how many windows a subtask tells apart between two checkpoints.
+const maxTold = 16 * maxMissed
+
+// missedBy collects the windows that one subtask of node n missed. It belongs to the subtask's goroutine. Where there are
+// too many to tell apart they become one span, and whatever lies in it belongs to it: each of them is known still to
+// need a backfill, as may be windows between them that missed nothing.
+func missedBy(into missedWindows) func(startMs, endMs, rows int64) {
+	var span [2]int64
 	return func(startMs, endMs, rows int64) {
 		w := [2]int64{startMs, endMs}
-		if _, known := into[w]; !known && len(into) >= 16*maxMissed {
-			w = [2]int64{} // too many to tell apart: the widest span
-			for k, n := range into {
-				if w == ([2]int64{}) {
-					w = k
-				}
-				w[0], w[1] = min(w[0], k[0], startMs), max(w[1], k[1], endMs)
-				rows += n
+		if in, some := into[span]; some && in.windows > 0 && span[0] <= startMs && endMs <= span[1] {
+			w = span
+		} else if _, known := into[w]; !known && len(into) >= maxTold {
+			all := missedRows{windows: 1} // w
+			for k, x := range into {
+				w[0], w[1] = min(w[0], k[0]), max(w[1], k[1])
+				all.rows, all.windows = all.rows+x.rows, all.windows+max(1, x.windows)
 			}
 			clear(into)
+			span, into[w] = w, all
 		}
-		into[w] += rows
+		into.add(w, missedRows{rows: rows})
 	}
 }
 
-func (m *missed) add(node int, windows map[[2]int64]int64) {
+func (m *missed) add(node int, windows missedWindows) {
 	if len(windows) == 0 {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.windows == nil {
-		m.windows = map[int]map[[2]int64]int64{}
+		m.windows = map[int]missedWindows{}
 	}
 	if m.windows[node] == nil {
-		m.windows[node] = map[[2]int64]int64{}
+		m.windows[node] = missedWindows{}
 	}
-	for w, n := range windows {
-		m.windows[node][w] += n
+	for w, x := range windows {
+		m.windows[node].add(w, x)
 	}
 }
 
@@ -96,17 +114,17 @@ func (m *missed) add(node int, windows map[[2]int64]int64) {
 func (m *missed) list(feeds map[int]bool) []connector.MissedWindow {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := map[[2]int64]int64{}
+	all := missedWindows{}
 	for node, windows := range m.windows {
 		if feeds[node] {
-			for w, n := range windows {
-				all[w] += n
+			for w, x := range windows {
+				all.add(w, x)
 			}
 		}
 	}
 	var out []connector.MissedWindow
 	for _, w := range slices.SortedFunc(maps.Keys(all), func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) }) {
-		out = append(out, connector.MissedWindow{Start: w[0], End: w[1], Rows: all[w]})
+		out = append(out, connector.MissedWindow{Start: w[0], End: w[1], Rows: all[w].rows, Windows: all[w].windows})
 	}
 	if len(out) <= maxMissed {
 		return out

@@ -441,6 +441,15 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 	return gone, nil
 }
 
+// Now implements results.Store.
+func (s *store) Now(ctx context.Context) (int64, error) {
+	rows, err := s.ask(ctx, "SELECT toString(toUnixTimestamp64Milli(now64(3)))")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(rows[0][0], 10, 64)
+}
+
 // PruneProgress implements results.Store. A row that is there twice until a merge is counted once.
 func (s *store) PruneProgress(ctx context.Context, before int64) (int64, error) {
 	gone := s.SupersededProgress(before)

@@ -343,6 +343,15 @@ func (s *store) Prune(ctx context.Context, generation string, before int64) (int
 	return strconv.ParseInt(rows[0][0], 10, 64)
 }
 
+// Now implements results.Store.
+func (s *store) Now(ctx context.Context) (int64, error) {
+	rows, err := s.ask(ctx, "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint::text")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(rows[0][0], 10, 64)
+}
+
 // PruneProgress implements results.Store.
 func (s *store) PruneProgress(ctx context.Context, before int64) (int64, error) {
 	rows, err := s.ask(ctx, "WITH gone AS (DELETE FROM "+s.d.name("_progress")+" WHERE (generation, lineage, checkpoint) IN ("+s.SupersededProgress(before)+") RETURNING 1) SELECT count(*)::text FROM gone")

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemark-stream/tidemark/connector"
+	"github.com/tidemark-stream/tidemark/types"
 )
 
 // TestClaimJob lets one of two jobs begin a generation, the same job again, and another one when the claim has ended.
@@ -34,5 +37,44 @@ func TestClaimJob(t *testing.T) {
 	}
 	if err := claim("b", 11, Live); err != nil {
 		t.Errorf("the claim has ended: %v", err)
+	}
+}
+
+// TestWrittenSince goes by the clock of the target where the record has it, however far that of the host is off.
+func TestWrittenSince(t *testing.T) {
+	records := []Record{{Kind: KindBackfill, Name: "g3", At: 9000, Document: []byte(`{"started":"1970-01-01T00:00:05Z","server_ms":77}`)},
+		{Kind: KindBackfill, Name: "g2", At: 8000, Document: []byte(`{"started":"1970-01-01T00:00:04Z"}`)}}
+	if got := WrittenSince(records); got["g3"] != 77 || got["g2"] != 4000 {
+		t.Errorf("written since %v", got)
+	}
+	if got := Since(records); got["g3"] != 5000 || got["g2"] != 4000 {
+		t.Errorf("since %v", got)
+	}
+	// A host whose clock is an hour ahead asks for what was written since by that of the target.
+	table := recountTable()
+	table.Columns = append(table.Columns, types.Field{Name: "gen", Type: types.StringType})
+	table.Results.Column["generation"], table.Results.Windows = "gen", &connector.WindowGrid{Size: 10, Step: 10}
+	m, err := NewMemory(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := m.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead := time.Now().Add(time.Hour)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(note(t.Context(), m, KindBackfill, "g2", ahead.UnixMilli(), Made{Started: ahead, Server: server - 1}))
+	must(m.Point(t.Context(), Pointer{Version: 1, Ranges: []Range{{From: 0, To: 10, Generation: "g2"}}}))
+	m.Add([]any{"a", time.UnixMilli(0).UTC(), "1.00", 1.0, int64(1), int64(1), Live})
+	j, err := LoadJudge(t.Context(), m, table.Results, 0, 10)
+	must(err)
+	if got := j.Status(0, 10); !got.Corrected {
+		t.Errorf("a correction since the backfill is not noticed: %+v", got)
 	}
 }

@@ -77,6 +77,9 @@ func SpansText(spans []Span) string {
 // kind "backfill". Such a record is kept when the backfill begins, and another one when it ends.
 type Made struct {
 	Started time.Time `json:"started"`
+	// Server is when it began by the clock of the target (Store.Now), by which the target says when rows were written;
+	// 0: not known, and Started has to do.
+	Server int64 `json:"server_ms,omitempty"`
 	// Begun is set in the record of the beginning.
 	Begun bool `json:"begun,omitempty"`
 	// Error says why it did not come to its end.
@@ -107,6 +110,23 @@ func (m *Made) since() int64 {
 		return m.At
 	}
 	return m.Started.UnixMilli()
+}
+
+// written is since by the clock of the target.
+func (m *Made) written() int64 {
+	if m.Server != 0 {
+		return m.Server
+	}
+	return m.since()
+}
+
+// WrittenSince is Since by the clock of the target, for Store.Corrected.
+func WrittenSince(records []Record) map[string]int64 {
+	out := map[string]int64{}
+	for g, m := range newestMade(records) {
+		out[g] = m.written()
+	}
+	return out
 }
 
 // Since says when the newest backfill of each generation began. Records are newest first; those of the kinds

@@ -585,6 +585,9 @@ func (m *Memory) Corrected(_ context.Context, generation string, from, to, after
 		if e, ok := m.windowOf(r.values, m.l.End); ok {
 			c.End = max(c.End, e)
 		}
+		if g := m.l.R.Windows; m.l.End.Name == "" && g != nil {
+			c.End = c.Start + g.Size
+		}
 		c.Rows++
 	}
 	var out []connector.MissedWindow
@@ -661,6 +664,9 @@ func (m *Memory) Prune(_ context.Context, generation string, before int64) (int6
 	})
 	return int64(was - len(m.rows)), nil
 }
+
+// Now implements Store.
+func (m *Memory) Now(context.Context) (int64, error) { return time.Now().UnixMilli(), nil }
 
 // PruneProgress implements Store.
 func (m *Memory) PruneProgress(_ context.Context, before int64) (n int64, err error) {

@@ -325,7 +325,7 @@ func Reconcile(ctx context.Context, s Store, generation, against string, from, t
 	}
 	if err == nil && (count != nil || against == Source) {
 		job := JobGeneration("", &p, Since(records))
-		err = r.withSource(ctx, s, made.since(), job, count)
+		err = r.withSource(ctx, s, &made, job, count)
 	}
 	if err != nil {
 		return nil, err
@@ -378,15 +378,15 @@ func (r *Reconciliation) withGeneration(ctx context.Context, s Store) error {
 	return r.narrow(ctx, s)
 }
 
-// withSource compares with the sources, of a generation that no backfill has made (since is 0) only the windows that
+// withSource compares with the sources, of a generation that no backfill has made (made is empty) only the windows that
 // its job can no longer correct. What the job, which writes generation job, has corrected or missed since is in the
 // sources too.
-func (r *Reconciliation) withSource(ctx context.Context, s Store, since int64, job string, count func([]Span) (*Counted, error)) error {
+func (r *Reconciliation) withSource(ctx context.Context, s Store, made *Made, job string, count func([]Span) (*Counted, error)) error {
 	if count == nil {
 		return errors.New("BUG: nobody counts what the sources hold")
 	}
 	spans, l := r.Spans, s.Layout()
-	if since == 0 && l.Windowed {
+	if made.since() == 0 && l.Windowed {
 		to, _, err := Settled(ctx, s, l.R, r.Generation)
 		if err != nil {
 			return err
@@ -412,7 +412,7 @@ func (r *Reconciliation) withSource(ctx context.Context, s Store, since int64, j
 	if err != nil {
 		return err
 	}
-	late, err := r.late(ctx, s, since, job)
+	late, err := r.late(ctx, s, made, job)
 	if err != nil {
 		return err
 	}
@@ -428,8 +428,9 @@ func (r *Reconciliation) withSource(ctx context.Context, s Store, since int64, j
 }
 
 // late says how many rows of a window the generation is known not to have.
-func (r *Reconciliation) late(ctx context.Context, s Store, since int64, job string) (func(int64) int64, error) {
+func (r *Reconciliation) late(ctx context.Context, s Store, made *Made, job string) (func(int64) int64, error) {
 	missed, err := s.Missed(ctx, r.Generation, vec.MinTime)
+	since := made.since()
 	if err != nil || since == 0 || job == r.Generation {
 		return Late(missed), err
 	}
@@ -437,7 +438,7 @@ func (r *Reconciliation) late(ctx context.Context, s Store, since int64, job str
 	if err != nil {
 		return nil, err
 	}
-	corrected, err := s.Corrected(ctx, job, r.From, r.To, since)
+	corrected, err := s.Corrected(ctx, job, r.From, r.To, made.written())
 	if err != nil {
 		return nil, err
 	}

@@ -45,6 +45,8 @@ type Store interface {
 	// Missed lists the windows that progress rows of a generation, begun after a time, say rows came too late
 	// for, by start, each once.
 	Missed(ctx context.Context, generation string, after int64) ([]connector.MissedWindow, error)
+	// Now is the time by the clock that Corrected goes by: that of the target.
+	Now(ctx context.Context) (int64, error)
 	// Pointer returns the pointer; one without ranges and version 0 where it was never set. Pointers returns
 	// all versions, the newest first.
 	Pointer(ctx context.Context) (Pointer, error)
@@ -57,7 +59,7 @@ type Store interface {
 	// Totals adds up the newest revisions of a generation by window: for reconciliation.
 	Totals(ctx context.Context, generation string, from, to int64) ([]Total, error)
 	// Corrected lists windows of a range of which the given generation got revisions that were written after a
-	// time, and how many.
+	// time (Now), and how many.
 	Corrected(ctx context.Context, generation string, from, to, after int64) ([]connector.MissedWindow, error)
 	// Conflicts counts keys with an equal revision and different content: of a generation, or of all with "".
 	Conflicts(ctx context.Context, generation string) (int64, error)

@@ -246,7 +246,7 @@ func LoadJudge(ctx context.Context, s Store, r *connector.Results, from, to int6
 	if err != nil {
 		return nil, err
 	}
-	since := Since(records)
+	since, written := Since(records), WrittenSince(records)
 	live := JobGeneration(r.Generation, &p, since)
 	for _, g := range p.Generations() {
 		k := Knowledge{}
@@ -262,7 +262,7 @@ func LoadJudge(ctx context.Context, s Store, r *connector.Results, from, to int6
 				return nil, err
 			}
 			for _, part := range p.Covers(g, from, to) {
-				c, err := s.Corrected(ctx, live, part.From, part.To, k.Since)
+				c, err := s.Corrected(ctx, live, part.From, part.To, written[g])
 				if err != nil {
 					return nil, err
 				}

@@ -289,6 +289,7 @@ func (b *books) slow(ctx context.Context) (err error) {
 		return err
 	}
 	b.begun = results.Since(records)
+	written := results.WrittenSince(records)
 	b.reconciled = results.Reconciled(records)
 	b.job = results.JobGeneration(b.src.Table.Results.Generation, &b.pointer, b.begun)
 	b.corrected, b.missed = map[string][]connector.MissedWindow{}, map[string][]connector.MissedWindow{}
@@ -300,7 +301,7 @@ func (b *books) slow(ctx context.Context) (err error) {
 			return err
 		}
 		for _, part := range b.pointer.Covers(g, vec.MinTime, vec.MaxTime) {
-			list, err := b.src.Store.Corrected(ctx, b.job, part.From, part.To, b.begun[g])
+			list, err := b.src.Store.Corrected(ctx, b.job, part.From, part.To, written[g])
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ const (
 	KeyZone           = "table.local-time-zone"
 	KeyIdleTimeout    = "table.exec.source.idle-timeout"
 	KeyStateTTL       = "table.exec.state.ttl"
+	KeyTTLClock       = "tidemark.state.ttl-clock"
 	KeyLegacyCast     = "table.exec.legacy-cast-behaviour"
 	KeyNotNull        = "table.exec.sink.not-null-enforcer"
 	KeyMiniBatch      = "table.exec.mini-batch.enabled"
@@ -140,8 +141,8 @@ var keys = []option.Spec{
 	{Name: "tidemark.emit.#.unmatched-after", Kind: option.Duration, Doc: "how long a row of a join waits for its partner"},
 	{Name: "tidemark.emit.#.unmatched-sink", Doc: "table that gets rows without a partner"},
 	{Name: "tidemark.completeness.#.expected", Doc: "table of the producers that must have reported for a window of #"},
-	{Name: "tidemark.state.ttl-clock", Kind: option.Enum, Values: []string{"event-time", "processing-time"},
-		Doc: "the time in which table.exec.state.ttl counts; event-time where there is a watermark"},
+	{Name: KeyTTLClock, Kind: option.Enum, Values: []string{"event-time", "processing-time"},
+		Doc: "the time in which table.exec.state.ttl must count; nothing: each operator goes by its own, see EXPLAIN"},
 	{Name: "tidemark.state.memory", Kind: option.Size, Default: "1 gb", Doc: "memory for state before it goes to disk"},
 	{Name: "tidemark.epoch.interval", Kind: option.Duration, Default: "10 s",
 		Doc: "how often a job that takes no checkpoints makes its output visible and commits the positions of its sources"},

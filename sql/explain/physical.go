@@ -135,7 +135,7 @@ func ttl(p *plan.Plan, op plan.Op) string {
 	case *plan.Revise:
 		switch {
 		case o.TTLMs > 0:
-			return "; " + kept(o.TTLMs) + " after its window is final"
+			return "; " + kept(o.TTLMs) + " after its window is final, by event time"
 		case o.End < 0:
 			return "; kept for ever: a key that comes back counts on"
 		}
@@ -154,13 +154,13 @@ func ttl(p *plan.Plan, op plan.Op) string {
 		return "; freed when the watermark passes its end"
 	case *plan.Join:
 		if ms = o.LeftTTLMs; o.LeftTTLMs != o.RightTTLMs {
-			return "; left rows " + kept(o.LeftTTLMs) + ", right rows " + kept(o.RightTTLMs)
+			return "; left rows " + kept(o.LeftTTLMs) + ", right rows " + kept(o.RightTTLMs) + ", by the machine's clock"
 		}
 	default:
 		return ""
 	}
 	if ms > 0 {
-		return "; " + kept(ms) + " after the last change"
+		return "; " + kept(ms) + " after the last change, by the machine's clock"
 	}
 	return "; " + kept(ms) + " (table.exec.state.ttl is not set)"
 }

@@ -85,6 +85,8 @@ type builder struct {
 	late   []*lateTable
 	// revised are the tables of results that have a sink.
 	revised []*catalog.Table
+	// targets are the names of these by what they are in their targets.
+	targets map[string]string
 	order   map[*node]bool // see inOrder
 	// complete says that windows wait for all rows: a backfill of a table of results.
 	complete bool
@@ -96,7 +98,7 @@ type builder struct {
 
 func newBuilder(cfg *catalog.Config) *builder {
 	b := &builder{cfg: cfg, env: cfg.Env(), batch: cfg.BatchMode(), par: cfg.Int(catalog.KeyParallelism),
-		emit: emitDefaults(cfg), heeded: map[*logical.EmitHint]bool{}, order: map[*node]bool{}, memo: map[string]*node{}, gives: map[*node]string{}}
+		emit: emitDefaults(cfg), heeded: map[*logical.EmitHint]bool{}, targets: map[string]string{}, order: map[*node]bool{}, memo: map[string]*node{}, gives: map[*node]string{}}
 	if p := cfg.Int("table.exec.resource.default-parallelism"); p > 0 {
 		b.par = p
 	}

@@ -46,6 +46,7 @@ func (b *builder) plan(sinks []*logical.Sink) (*plan.Plan, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
+	b.clocks()
 	b.needs()
 	if b.err != nil {
 		return nil, b.err

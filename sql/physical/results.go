@@ -3,6 +3,7 @@ package physical
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemark-stream/tidemark/connector"
@@ -14,6 +15,32 @@ import (
 	"github.com/tidemark-stream/tidemark/sql/opt"
 	"github.com/tidemark-stream/tidemark/types"
 )
+
+// targetOf tells what tables are in their targets, as far as their options say: where that is, and what they are called
+// there.
+func targetOf(t *table) string {
+	conn, o := t.spec.Connector, t.spec.Options
+	if conn == "jdbc" {
+		conn = "postgres"
+	}
+	name := t.spec.Name
+	out := conn
+	for _, k := range []string{"url", "database-name", "properties.bootstrap.servers", "path"} {
+		out += "\x00" + strings.TrimSuffix(strings.TrimPrefix(o[k], "jdbc:"), "/")
+	}
+	for _, k := range []string{"table-name", "topic"} {
+		if o[k] != "" {
+			name = o[k]
+		}
+	}
+	switch {
+	case o["path"] != "":
+		name = ""
+	case conn == "postgres":
+		name = strings.TrimPrefix(name, "public.")
+	}
+	return out + "\x00" + name
+}
 
 // results writes the changes of root as revisions into t, a table of results.
 func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical.Node) {
@@ -28,7 +55,13 @@ func (b *builder) results(op *plan.Sink, t *table, s *logical.Sink, root logical
 			WithHint("write one INSERT, whose query is the UNION ALL of both")
 		return
 	}
+	if other := b.targets[targetOf(t)]; other != "" {
+		b.fail(s.Pos, "tables `%s` and `%s` are one table in its target: each would count revisions from 1, so that one revision had two contents", other, t.cat.Name()).
+			WithHint("write one INSERT into one of them, whose query is the UNION ALL of both, or give one another 'table-name'")
+		return
+	}
 	b.revised = append(b.revised, t.cat)
+	b.targets[targetOf(t)] = t.cat.Name()
 	width := root.Schema().Len()
 	win := opt.Windows(root)
 	root, help := b.helpers(root, r, win)

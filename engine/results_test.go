@@ -503,6 +503,10 @@ func TestWhy(t *testing.T) {
 	if err != nil || len(cells) != 1 || len(cells[0].Revisions) != 2 {
 		t.Fatalf("%+v, %v", cells, err)
 	}
+	if short, _, err := e.WhyCell(ctx, "board.sql", keptScript, "board", map[string]string{"shop": "a", "window_start": "1970-01-01 00:00"}, ""); err != nil || len(short) != 1 ||
+		len(short[0].Revisions) != 2 {
+		t.Errorf("by a time without seconds: %+v, %v", short, err)
+	}
 	if second := cells[0].Revisions[1]; second[3] != int64(9) || second[4] != int64(2) || second[8] != "late" || !strings.Contains(second[9].(string), "in.json:") {
 		t.Errorf("second revision %v", second)
 	}

@@ -30,17 +30,26 @@ func (e *Engine) WhyCell(ctx context.Context, name, text, table string, key map[
 	var out []CellAnswer
 	for i, s := range stores {
 		t := tables[i]
-		for k := range key {
-			if !slices.ContainsFunc(t.Columns, func(f types.Field) bool { return f.Name == k }) {
+		where := map[string]string{}
+		for k, v := range key {
+			c := slices.IndexFunc(t.Columns, func(f types.Field) bool { return f.Name == k })
+			if c < 0 {
 				return nil, nil, fmt.Errorf("table %s has no column %s; its key is %s", t.Name, k, strings.Join(t.Results.Key, ", "))
 			}
+			// The short forms of a time; others are the store's to read.
+			if ms, ok := local(v); ok && t.Columns[c].Type.IsTimestamp() {
+				if _, _, whole := types.ParseTimestamp([]byte(v)); !whole {
+					v = FormatTime(ms)
+				}
+			}
+			where[k] = v
 		}
 		order := slices.Clone(t.Results.Key)
 		if g := t.Results.Column["generation"]; g != "" {
 			order = append(order, g)
 		}
 		order = append(order, t.Results.Column["revision"])
-		rows, err := s.Query(ctx, results.Query{Generation: generation, From: vec.MinTime, To: vec.MaxTime, Where: key, History: true, Deleted: true, Order: order, Limit: 1000})
+		rows, err := s.Query(ctx, results.Query{Generation: generation, From: vec.MinTime, To: vec.MaxTime, Where: where, History: true, Deleted: true, Order: order, Limit: 1000})
 		if err != nil {
 			return nil, nil, fmt.Errorf("table %s: %w", t.Name, err)
 		}

@@ -62,7 +62,8 @@ func TestCheck_Unheeded(t *testing.T) {
 		"CREATE TABLE g (k STRING) WITH ('connector' = 'datagen', 'number-of-rows' = '1');\nCREATE TABLE board (k STRING) WITH ('connector' = 'blackhole');\nINSERT INTO board SELECT * FROM g"
 	want := []string{"'tidemark.emit.bord.early-fire' is set, and there is no table bord; did you mean board?",
 		"'tidemark.table.BOARD.path' is set, and there is no table BOARD; write the name as it is, without backquotes: board"}
-	e := engine.New(engine.Options{Dir: t.TempDir()})
+	want = append([]string{"'table.exec.emit.allow-latenes' is set, and no such key is known; did you mean 'table.exec.emit.allow-lateness'?"}, want...)
+	e := engine.New(engine.Options{Dir: t.TempDir(), Override: map[string]string{"table.exec.emit.allow-latenes": "1 s"}})
 	_, found, err := e.Check("s.sql", script, "")
 	if err != nil || !slices.Equal(found, want) {
 		t.Errorf("check: %q, %v", found, err)

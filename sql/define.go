@@ -48,6 +48,10 @@ func (s *Session) set(st *ast.Set) (*Result, error) {
 		return r, nil
 	}
 	if near := catalog.Misspelt(st.Key); near != "" && s.o.Warn != nil {
+		if s.warned == nil {
+			s.warned = map[string]bool{}
+		}
+		s.warned[st.Key] = true
 		s.o.Warn(fmt.Sprintf("SET '%s': no such key is known; did you mean '%s'?", st.Key, near))
 	}
 	if err := s.cfg.Set(st.Key, st.Value); err != nil {

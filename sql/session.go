@@ -40,6 +40,8 @@ type Session struct {
 	o   SessionOptions
 	cat *catalog.Catalog
 	cfg *catalog.Config
+	// warned are the keys that a SET has warned of.
+	warned map[string]bool
 }
 
 // Result is what a statement answers: a message, rows with their schema, or a job.

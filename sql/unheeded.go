@@ -5,14 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-stream/tidemark/sql/catalog"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 )
 
 // aboutTables begin the keys that go on with the name of a table.
 var aboutTables = []string{"tidemark.emit.", "tidemark.table.", "tidemark.completeness.", "tidemark.override."}
 
-// Unheeded says which keys that were set are about tables that do not exist: nobody goes by them. It is for the end of a
-// script, as a table may be defined behind the SET.
+// Unheeded says which keys that were set nobody goes by: those about tables that do not exist, and, where no SET has
+// warned of them, those that look like another key. It is for the end of a script, as a table may be defined behind the SET.
 func (s *Session) Unheeded() []string {
 	var names []string
 	for _, db := range s.cat.Databases() {
@@ -20,6 +21,9 @@ func (s *Session) Unheeded() []string {
 	}
 	var out []string
 	for key := range s.cfg.All() {
+		if near := catalog.Misspelt(key); near != "" && !s.warned[key] {
+			out = append(out, fmt.Sprintf("'%s' is set, and no such key is known; did you mean '%s'?", key, near))
+		}
 		for _, p := range aboutTables {
 			rest, ok := strings.CutPrefix(key, p)
 			if !ok || slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(rest, n+".") }) {

@@ -6,6 +6,7 @@ import (
 	"github.com/tidemark-stream/tidemark/sql"
 	"github.com/tidemark-stream/tidemark/sql/ast"
 	"github.com/tidemark-stream/tidemark/sql/explain"
+	"github.com/tidemark-stream/tidemark/sql/physical"
 	"github.com/tidemark-stream/tidemark/sql/sqlerr"
 )
 
@@ -25,8 +26,8 @@ func (e *Engine) Explain(name, text string, asJSON bool) ([]string, error) {
 	return out, err
 }
 
-// Check plans every job of a script and returns their number. With a target it also returns, as
-// lines of file:line:column and text, what the target treats differently.
+// Check plans every job of a script and returns their number, and what may be other than its user expects. With a target
+// it also returns, as lines of file:line:column and text, what the target treats differently.
 func (e *Engine) Check(name, text, target string) (jobs int, findings []string, err error) {
 	src := &source{name: name, text: text}
 	var last *sql.Session
@@ -39,6 +40,9 @@ func (e *Engine) Check(name, text, target string) (jobs int, findings []string, 
 		last = s
 		if err := e.startable(s, jobs, r); err != nil {
 			return err
+		}
+		for _, w := range physical.Warnings(r.Plan) {
+			findings = append(findings, name+": warning: "+w)
 		}
 		if jobs++; target == "" {
 			return nil

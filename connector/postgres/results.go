@@ -446,9 +446,12 @@ func (s *store) add(missing []types.Field) string {
 
 // Health implements results.Store.
 func (s *store) Health(ctx context.Context) (map[string]float64, error) {
-	names := []string{"bytes", "index_bytes", "rows", "dead_rows", "vacuum_age_seconds"}
+	names := []string{"bytes", "index_bytes", "rows", "dead_rows", "vacuum_age_seconds", "scans", "scan_rows_read", "scan_bytes_read"}
 	rows, err := s.ask(ctx, "SELECT pg_total_relation_size(c.oid)::text, pg_indexes_size(c.oid)::text, coalesce(t.n_live_tup, 0)::text, coalesce(t.n_dead_tup, 0)::text, "+
-		"coalesce(extract(epoch FROM clock_timestamp() - greatest(t.last_vacuum, t.last_autovacuum)), 0)::text FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_stat_all_tables t ON t.relid = c.oid WHERE c.oid = to_regclass("+literal(s.d.name(""))+")")
+		"coalesce(extract(epoch FROM clock_timestamp() - greatest(t.last_vacuum, t.last_autovacuum)), 0)::text, "+
+		"(coalesce(t.seq_scan, 0) + coalesce(t.idx_scan, 0))::text, (coalesce(t.seq_tup_read, 0) + coalesce(t.idx_tup_fetch, 0))::text, "+
+		"((coalesce(io.heap_blks_read, 0) + coalesce(io.heap_blks_hit, 0) + coalesce(io.idx_blks_read, 0) + coalesce(io.idx_blks_hit, 0)) * current_setting('block_size')::bigint)::text "+
+		"FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_stat_all_tables t ON t.relid = c.oid LEFT JOIN pg_catalog.pg_statio_all_tables io ON io.relid = c.oid WHERE c.oid = to_regclass("+literal(s.d.name(""))+")")
 	if err != nil {
 		return nil, err
 	}

@@ -225,3 +225,27 @@ func TestResultsCrash(t *testing.T) {
 		r.expect("rows and progress", "SELECT (SELECT count(*) FROM board), (SELECT count(*) FROM board_progress)", "1 | 1")
 	}
 }
+
+// TestResultsHealth has the database tell what reading the table costs. It says so some time after.
+func TestResultsHealth(t *testing.T) {
+	r := live(t)
+	cfg := r.resultTable()
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(t, err)
+	defer st.Close()
+	must(t, st.Ensure(t.Context()))
+	r.exec("INSERT INTO board (origin, window_start, generation, revision, is_final, is_deleted, emit_reason) " +
+		"SELECT 'X' || n, '2024-01-01', 'live', 1, false, false, 'on-time' FROM generate_series(1, 1000) n")
+	for end := time.Now().Add(20 * time.Second); ; {
+		r.exec("SELECT count(note) FROM board")
+		h, err := st.Health(t.Context())
+		must(t, err)
+		if h["scans"] > 0 && h["scan_rows_read"] >= 1000*h["scans"]/2 && h["scan_bytes_read"] > 8192 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v", h)
+		}
+		connector.Pause(t.Context(), 100*time.Millisecond)
+	}
+}

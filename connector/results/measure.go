@@ -129,7 +129,8 @@ var targetHelp = map[string]string{
 	"merges": "Merges under way.", "merge_seconds": "How long the longest one has run.", "mutations": "Mutations that wait or run.", "mutation_parts": "Parts that they have to do.",
 	"mutations_failing": "Mutations that have failed and are tried again.", "queries": "Queries that have read the table in the last five minutes.", "query_rows_read": "Rows that such a query has read, on average.",
 	"query_bytes_read": "Bytes that such a query has read, on average.", "query_result_rows": "Rows of its result, on average.", "query_seconds": "How long it took, on average.",
-	"dead_rows": "Rows that wait for VACUUM.", "vacuum_age_seconds": "Since the last VACUUM.",
+	"scans": "Scans of the table and its indexes since the statistics were reset: a query makes one or more.", "scan_rows_read": "Rows that these have read.",
+	"scan_bytes_read": "Bytes of the blocks that these have read, in memory or not.", "dead_rows": "Rows that wait for VACUUM.", "vacuum_age_seconds": "Since the last VACUUM.",
 }
 
 // MeasureHealth are the numbers of Store.Health, named target_ and so on, which cost little.

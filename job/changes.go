@@ -63,9 +63,14 @@ const (
 
 func newChanges(s *store.Store, always bool, memory int64) *changes {
 	c := &changes{store: s, limit: noLimit, always: always, direct: always, room: queueMax}
-	if always && memory > 0 {
+	switch {
+	case memory <= 0:
+	case always:
 		// What waits is beside the memory for state. No cut ever holds changes up, so that little will do.
 		c.room = int(min(queueMax, max(memory/8, queueMin)))
+	default:
+		// What waits also keeps what it says of in memory. Cuts hold changes up for a while.
+		c.room = int(min(queueMax, max(memory/4, 16*queueMin)))
 	}
 	c.moved = sync.NewCond(&c.mu)
 	return c
@@ -293,10 +298,7 @@ func (s *subtask) early() error {
 	if c == nil {
 		return nil
 	}
-	if b := s.j.budget; b != nil && b.Used() > b.Limit()/2 && !s.hurried {
-		s.hurried = true
-		c.changes.hurry()
-	}
+	s.short()
 	dirty := 0
 	for _, r := range s.order {
 		if st, ok := r.op.(op.Stateful); ok && r.open > 0 {
@@ -304,18 +306,47 @@ func (s *subtask) early() error {
 		}
 	}
 	for _, r := range s.order {
-		st, ok := r.op.(op.Stateful)
-		if !ok || r.open == 0 {
-			continue
-		}
-		if dirty > dirtyMax || r.spill != nil && r.spill.NeedsFreeze() {
-			if err := r.handOn(st, s.nextCut()); err != nil {
-				return err
-			}
-		}
-		if r.spill != nil {
-			r.spill.Between()
+		if err := s.makeRoom(r, dirty > dirtyMax); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// makeRoom is early of one operator. freeze says that its changes are written down in any case.
+func (s *subtask) makeRoom(r *opRun, freeze bool) error {
+	st, ok := r.op.(op.Stateful)
+	if !ok || r.open == 0 {
+		return nil
+	}
+	if freeze || r.spill != nil && r.spill.NeedsFreeze() {
+		if err := r.handOn(st, s.nextCut()); err != nil {
+			return err
+		}
+	}
+	if r.spill != nil {
+		r.spill.Between()
+	}
+	return nil
+}
+
+// relieve makes room for an operator that is within a batch.
+func (s *subtask) relieve(r *opRun) error {
+	if !s.short() {
+		return nil
+	}
+	return s.makeRoom(r, false)
+}
+
+// short reports whether memory for state is short, and has changes go to the store at once from then on.
+func (s *subtask) short() bool {
+	b := s.j.budget
+	if b == nil || s.j.checkpoints == nil || b.Used() <= b.Limit()/2 {
+		return false
+	}
+	if !s.hurried {
+		s.hurried = true
+		s.j.checkpoints.changes.hurry()
+	}
+	return true
 }

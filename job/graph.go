@@ -253,6 +253,7 @@ func (j *Job) context(s *subtask, n *plan.Node, books *op.Counters) *op.Context 
 		lo, hi := state.Groups(s.index, j.o.MaxParallelism, s.task.par)
 		c.Spill = state.NewSpill(j.budget, k.store, state.SpillOptions{Operator: k.ids[n.ID], Lo: lo, Hi: hi,
 			Stored: k.operators[n.ID] != nil})
+		c.Room = func() error { return s.relieve(s.ops[n.ID]) }
 	}
 	return c
 }

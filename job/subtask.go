@@ -477,6 +477,11 @@ func (s *subtask) receive() (bool, error) {
 		if n > 0 && s.j.cutting.Load() != nil {
 			break // the others wait
 		}
+		if n > 0 && s.short() {
+			if err := s.early(); err != nil {
+				return false, err
+			}
+		}
 		m := s.msgs[n]
 		var err error
 		c := s.channels[m.channel]

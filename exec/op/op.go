@@ -256,6 +256,10 @@ type Context struct {
 	// spill to (state.Keeper.Spill). Both may be nil.
 	Budget *state.Budget
 	Spill  *state.Spill
+	// Room makes room within a batch, as the job does between two: the operator calls it after a part of the rows, where
+	// a batch may add more than memory has room for, and holds no addresses of records meanwhile. It may be frozen in there.
+	// nil: nothing can be done.
+	Room func() error
 }
 
 // CheckGroup panics where a key group is not one that the subtask owns: its entries would be lost

@@ -71,6 +71,7 @@ type Emitting struct {
 	codec   emittingCodec
 	prefix  []byte
 	spill   *state.Spill // what groups go to; nil: they stay in memory
+	adds    int64        // about how many bytes of state a row adds at most
 	closing bool         // results that are shown need not be remembered
 }
 
@@ -187,10 +188,21 @@ func (o *Emitting) Open(c *op.Context, out op.Output) (err error) {
 	if o.save = newSaver(c, o.set); o.save != nil && (len(o.n.Keys) > 0 || o.set.HasValues()) {
 		o.spill = c.Spill
 	}
+	o.adds = o.rowAdds()
 	o.shown = state.NewBlob(o.mem)
 	o.keyCols = make([]*vec.Vec, len(o.n.Keys))
 	o.lates = newLateRows(c, o.n, o.inS)
 	return nil
+}
+
+// rowAdds is about how many bytes of state a row adds at most: to the tables of each of its windows, with indexes.
+func (o *Emitting) rowAdds() int64 {
+	const entry = 128
+	windows := int64(1)
+	if o.shape.step > 0 {
+		windows = max(1, (o.lastEnd(0)-o.firstEnd(0))/o.step+1)
+	}
+	return windows * int64(1+len(o.set.ValueSpecs(nil))) * entry
 }
 
 // Process implements op.Operator.
@@ -199,6 +211,42 @@ func (o *Emitting) Process(_ int, b *vec.Batch) error {
 	if len(rows) == 0 {
 		return nil
 	}
+	for n := o.most(len(rows)); ; {
+		if n = min(n, len(rows)); n == 0 {
+			return nil
+		}
+		if err := o.process(b, rows[:n]); err != nil {
+			return err
+		}
+		if rows = rows[n:]; len(rows) > 0 {
+			if err := o.ctx.Room(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+const (
+	// fewestRows is how many rows are taken at a time at least: what is done once for them is done for each window.
+	fewestRows = 64
+	// leastRoom is how many bytes rows that are taken at a time may add, however small the budget is: changes go to the
+	// store in one piece, and small ones cost most.
+	leastRoom = 4 << 20
+)
+
+// most is how many of n rows are taken at a time: a row that is in many windows may add a group, and a value to each of
+// some sets, in all of them, and nothing of that leaves memory before room is made.
+func (o *Emitting) most(n int) int {
+	if o.spill == nil || o.ctx.Room == nil || o.ctx.Budget == nil {
+		return n
+	}
+	limit := o.ctx.Budget.Limit()
+	left := max(limit/8, limit/2-o.ctx.Budget.Used(), leastRoom)
+	return max(fewestRows, int(min(int64(n), left/o.adds)))
+}
+
+// process is Process of some rows of a batch.
+func (o *Emitting) process(b *vec.Batch, rows []int32) error {
 	if err := o.assign(b, rows); err != nil {
 		return err
 	}

@@ -89,7 +89,8 @@ func newNarrow(t *testing.T, n *plan.WindowAgg, limit int64) *narrow {
 	x.spill = state.NewSpill(x.budget, x.store, state.SpillOptions{Operator: 1, Hi: keyGroups})
 	x.base = x.budget.Used()
 	x.check(x.o.Open(&op.Context{Env: &expr.Env{}, Parallelism: 1, MaxParallelism: keyGroups, Counters: &x.counters,
-		Now: func() int64 { return x.now }, BatchRows: vec.BatchRows, Saves: true, Budget: x.budget, Spill: x.spill}, x))
+		Now: func() int64 { return x.now }, BatchRows: vec.BatchRows, Saves: true, Budget: x.budget, Spill: x.spill,
+		Room: func() error { x.room(); return nil }}, x))
 	return x
 }
 
@@ -121,6 +122,10 @@ func (x *narrow) flush() {
 		x.check(x.o.Process(0, x.batch))
 		x.batch = vec.NewBatch(narrowSchema)
 	}
+	x.room()
+}
+
+func (x *narrow) room() {
 	x.look()
 	if st := x.o.(op.Stateful); x.spill.NeedsFreeze() || st.Dirty() > 16<<20 {
 		var d state.Delta

@@ -2,6 +2,7 @@ package results
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,16 +128,48 @@ func Compare(got, want []Total, missed []connector.MissedWindow, counted string)
 		differs(window, t, w)
 	})
 	r.Passed = r.Windows > 0 && r.Differing == r.Explained
-	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
-		if x, y := a.explained(), b.explained(); x != y {
-			if y {
-				return -1
-			}
+	unknownFirst(r.Differences, (*Difference).explained)
+	return r
+}
+
+// unknownFirst sorts windows that differ: those without an explanation first, then by start.
+func unknownFirst(list []Difference, explained func(*Difference) bool) {
+	rank := func(d *Difference) int {
+		if explained(d) {
 			return 1
 		}
-		return slices.Compare([]int64{a.Window}, []int64{b.Window})
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Window, b.Window))
 	})
-	return r
+}
+
+// verdict says in a few words how a comparison came out; known are the differences of which the reason is known.
+func verdict(passed bool, compared, differing int, known string) string {
+	switch {
+	case compared == 0:
+		return "NOTHING to compare"
+	case passed && differing == 0:
+		return "EQUAL"
+	case passed:
+		return "NO OTHER DIFFERENCE than of rows that came too late" + known
+	}
+	return "NOT EQUAL"
+}
+
+// writeDifferences lists windows that differ, of so many, between what is called has and against.
+func writeDifferences(w io.Writer, list []Difference, of int, has, against string, why func(*Difference) string) {
+	if len(list) > 0 {
+		fmt.Fprintf(w, "%-23s  %14s  %14s  %s\n", "window", has, against, "what differs")
+	}
+	for i := range list {
+		d := &list[i]
+		fmt.Fprintf(w, "%-23s  %14s  %14s  %s\n", timeText(d.Window), keysText(d.Has), keysText(d.Against), why(d))
+	}
+	if n := of - len(list); n > 0 {
+		fmt.Fprintf(w, "and %d more\n", n)
+	}
 }
 
 // eachWindow calls f with the windows of got, as they come, and then with those that only want has, by start; nil is a
@@ -488,29 +521,12 @@ func (r *Reconciliation) Text(w io.Writer) error {
 
 // text writes how r compares with another generation.
 func (r *Reconciliation) text(b *bufio.Writer) {
-	verdict := "NOT EQUAL"
-	switch known := r.Windows > 0 && r.Differing == r.Explained; {
-	case known && r.Differing == 0:
-		verdict = "EQUAL"
-	case known:
-		verdict = "NO OTHER DIFFERENCE than of rows that came too late before"
-	case r.Windows == 0:
-		verdict = "NOTHING to compare"
-	}
 	fmt.Fprintf(b, "%s: %d windows, %d keys; %d windows equal, %d differ, %d of these because %s had not got all rows\n",
-		verdict, r.Windows, r.Keys, r.Same, r.Differing, r.Explained, r.Against)
+		verdict(r.Windows > 0 && r.Differing == r.Explained, r.Windows, r.Differing, " before"), r.Windows, r.Keys, r.Same, r.Differing, r.Explained, r.Against)
 	for _, c := range slices.Sorted(maps.Keys(r.Sums)) {
 		fmt.Fprintf(b, "  sum(%s) %s, %s\n", c, r.Sums[c], text(r.AgainstSums[c], "none"))
 	}
-	if len(r.Differences) > 0 {
-		fmt.Fprintf(b, "%-23s  %14s  %14s  %s\n", "window", r.Generation, r.Against, "what differs")
-	}
-	for _, d := range r.Differences {
-		fmt.Fprintf(b, "%-23s  %14s  %14s  %s\n", timeText(d.Window), keysText(d.Has), keysText(d.Against), d.why())
-	}
-	if n := r.Differing - len(r.Differences); n > 0 {
-		fmt.Fprintf(b, "and %d more\n", n)
-	}
+	writeDifferences(b, r.Differences, r.Differing, r.Generation, r.Against, (*Difference).why)
 }
 
 func (d *Difference) why() string {

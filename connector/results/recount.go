@@ -1,7 +1,6 @@
 package results
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,10 +97,7 @@ func (c *Counted) Recount(l *Layout, got []Total, late func(window int64) int64)
 		differs(window, t, source, columns)
 	})
 	r.Passed = r.Windows > 0 && r.Differing == r.Explained
-	slices.SortStableFunc(r.Differences, func(a, b Difference) int {
-		known := func(d *Difference) int64 { return min(d.Late, 1) }
-		return cmp.Or(cmp.Compare(known(&a), known(&b)), cmp.Compare(a.Window, b.Window))
-	})
+	unknownFirst(r.Differences, func(d *Difference) bool { return d.Late > 0 })
 	r.Differences = r.Differences[:min(len(r.Differences), maxDifferences)]
 	return r
 }
@@ -234,29 +230,12 @@ func (r *Recount) Text(w io.Writer, generation string) error {
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
-	verdict := "NOT EQUAL"
-	switch {
-	case r.Passed && r.Differing == 0:
-		verdict = "EQUAL"
-	case r.Passed:
-		verdict = "NO OTHER DIFFERENCE than of rows that came too late, or since it was made"
-	case r.Windows == 0 && r.SourceWindows == 0:
-		verdict = "NOTHING to compare"
-	}
 	fmt.Fprintf(&b, "against the sources, counted again: %s: %d windows with %d keys, by the sources %d with %d; %d windows equal, %d differ, %d of these because %s had not got all rows\n",
-		verdict, r.Windows, r.Keys, r.SourceWindows, r.SourceKeys, r.Same, r.Differing, r.Explained, generation)
+		verdict(r.Passed, r.Windows+r.SourceWindows, r.Differing, ", or since it was made"), r.Windows, r.Keys, r.SourceWindows, r.SourceKeys, r.Same, r.Differing, r.Explained, generation)
 	for _, c := range slices.Sorted(maps.Keys(r.SourceSums)) {
 		fmt.Fprintf(&b, "  sum(%s) %s, by the sources %s\n", c, text(r.Sums[c], "none"), r.SourceSums[c])
 	}
-	if len(r.Differences) > 0 {
-		fmt.Fprintf(&b, "%-23s  %14s  %14s  %s\n", "window", generation, Source, "what differs")
-	}
-	for _, d := range r.Differences {
-		fmt.Fprintf(&b, "%-23s  %14s  %14s  %s\n", timeText(d.Window), keysText(d.Has), keysText(d.Against), d.fromSource(generation))
-	}
-	if n := r.Differing - len(r.Differences); n > 0 {
-		fmt.Fprintf(&b, "and %d more\n", n)
-	}
+	writeDifferences(&b, r.Differences, r.Differing, generation, Source, func(d *Difference) string { return d.fromSource(generation) })
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -212,7 +212,8 @@ func (b *builder) windowAgg(a *opt.WindowAgg) *node {
 	op.Late = a.Late != nil && !w.ProcTime && !b.batch
 	if op.Late && unfusedSessions(a) {
 		b.fail(a.Late.Pos, "not supported yet: late rows of sessions that are not grouped by the columns of PARTITION BY").
-			WithHint("group by window_start, window_end and the columns of PARTITION BY")
+			WithHint("group by window_start, window_end and the columns of PARTITION BY; if the result is not to have these, in a sub-query with the hint, " +
+				"whose results the query around it adds up by window_start and window_end")
 		return nil
 	}
 	s := aggSchema(in.Schema, a.Keys, a.Aggs)

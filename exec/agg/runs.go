@@ -40,25 +40,8 @@ func (st *Store) ValueWeight() (held, free int64) {
 // FreezeValuesPart is FreezeValues of a part of the groups: suffix follows the keys. Values that were taken
 // back altogether are deleted.
 func (st *Store) FreezeValuesPart(k *state.Keeper, d *state.Delta, suffix []byte) {
-	var key []byte
 	for i, vs := range st.vals {
-		at := k.State + i
-		vs.t.Changes(func(rec uint32) {
-			var hash uint32
-			key, hash = vs.t.SavedKey(append(key[:0], k.Prefix...), rec)
-			key = append(key, suffix...)
-			g := state.KeyGroup(hash, k.MaxParallelism)
-			if !vs.spec.counts(vs.t.At(rec)) {
-				d.Delete(at, g, key) // only a heap holds it, for a while
-				return
-			}
-			buf := append(d.BeginPut(at, g), key...)
-			end := len(buf)
-			d.EndPut(vs.appendSaved(buf, rec), end)
-		}, func(hash uint32, gone []byte) {
-			key = append(append(append(key[:0], k.Prefix...), gone...), suffix...)
-			d.Delete(at, state.KeyGroup(hash, k.MaxParallelism), key)
-		})
+		vs.freeze(k, k.State+i, d, suffix)
 	}
 }
 

@@ -73,27 +73,32 @@ func bigint(name string) types.Field {
 // the first set of values, the next one for the second and so on, in the key groups of their
 // groups. The store must be tracked and its groups frozen too. k.Codec is not used.
 func (st *Store) FreezeValues(k *state.Keeper, d *state.Delta) {
-	var key []byte
 	for i, vs := range st.vals {
-		at := k.State + i
-		vs.freezeWiped(k, at, d)
-		vs.t.Changes(func(rec uint32) {
-			var hash uint32
-			key, hash = vs.t.SavedKey(append(key[:0], k.Prefix...), rec)
-			g := state.KeyGroup(hash, k.MaxParallelism)
-			k.Check(g)
-			if !vs.spec.counts(vs.t.At(rec)) {
-				d.Delete(at, g, key) // only a heap holds it, for a while
-				return
-			}
-			buf := append(d.BeginPut(at, g), key...)
-			end := len(buf)
-			d.EndPut(vs.appendSaved(buf, rec), end)
-		}, func(hash uint32, gone []byte) {
-			key = append(append(key[:0], k.Prefix...), gone...)
-			d.Delete(at, state.KeyGroup(hash, k.MaxParallelism), key)
-		})
+		vs.freezeWiped(k, k.State+i, d)
+		vs.freeze(k, k.State+i, d, nil)
 	}
+}
+
+// freeze adds the changes of one set of values to d, as entries of state at whose keys end with suffix.
+func (vs *valueStore) freeze(k *state.Keeper, at int, d *state.Delta, suffix []byte) {
+	var key []byte
+	vs.t.Changes(func(rec uint32) {
+		var hash uint32
+		key, hash = vs.t.SavedKey(append(key[:0], k.Prefix...), rec)
+		key = append(key, suffix...)
+		g := state.KeyGroup(hash, k.MaxParallelism)
+		k.Check(g)
+		if !vs.spec.counts(vs.t.At(rec)) {
+			d.Delete(at, g, key) // only a heap holds it, for a while
+			return
+		}
+		buf := append(d.BeginPut(at, g), key...)
+		end := len(buf)
+		d.EndPut(vs.appendSaved(buf, rec), end)
+	}, func(hash uint32, gone []byte) {
+		key = append(append(append(key[:0], k.Prefix...), gone...), suffix...)
+		d.Delete(at, state.KeyGroup(hash, k.MaxParallelism), key)
+	})
 }
 
 // counts reports whether the entry w stands for any row.

@@ -434,6 +434,9 @@ func (t *Table) remove(rec uint32) {
 	slot := r[0]&hashBits<<32 | uint64(rec)
 	i := uint32(r[0]) & t.mask
 	for t.idx[i] != slot {
+		if t.idx[i] == 0 {
+			panic("BUG: a record is removed from a table that does not have it")
+		}
 		i = (i + 1) & t.mask
 	}
 	// Move back what was displaced over the hole, so that probing needs no tombstones.

@@ -184,7 +184,7 @@ func (o *Agg) Open(c *op.Context, out op.Output) (err error) {
 	// Bind offsets before the first store exists.
 	o.set.Bind(o.l.Words() + o.extra)
 	if o.runSet != nil {
-		o.run = o.runSet.NewStore(o.mem, o.l, 0)
+		o.run = o.runSet.NewStore(o.mem, o.l, o.extra)
 		o.set.Bind(o.l.Words() + o.extra)
 		if o.save != nil && o.runSaves() {
 			o.run.Track()

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -96,12 +97,14 @@ func (o *Agg) advance(wm int64) error {
 		return nil
 	}
 	told := o.wm
+	looked, ordered := false, false // the list, since rows came: its windows are over in its order
 	for {
 		due := o.due()
 		if first := o.held.first(); first < due && first <= wm {
 			if err := o.release(first); err != nil {
 				return err
 			}
+			looked = false
 			continue
 		}
 		if due > wm || due == never {
@@ -120,7 +123,10 @@ func (o *Agg) advance(wm int64) error {
 		o.wm = max(o.wm, due)
 		var err error
 		if o.fire == nil {
-			err = o.fireTumbles(due, stamp)
+			if !looked {
+				looked, ordered = true, slices.IsSortedFunc(o.list, func(a, b *slice) int { return cmp.Compare(a.first, b.first) })
+			}
+			err = o.fireTumbles(due, stamp, ordered)
 		} else {
 			err = o.fire(o.next, stamp)
 		}
@@ -134,20 +140,27 @@ func (o *Agg) advance(wm int64) error {
 	return nil
 }
 
-// fireTumbles emits the windows that are over at the instant due.
-func (o *Agg) fireTumbles(due, stamp int64) error {
+// fireTumbles emits the windows that are over at the instant due. Where the list is ordered by that they are the first
+// of it, and the others are not looked at: many may be due at one watermark, one after the other.
+func (o *Agg) fireTumbles(due, stamp int64, ordered bool) error {
+	var err error
+	if ordered {
+		n := 0
+		for ; n < len(o.list) && err == nil && o.list[n].first <= due; n++ {
+			err = o.fireTumble(o.list[n], stamp)
+		}
+		o.cut(n)
+		if o.minDue = never; len(o.list) > 0 {
+			o.minDue = o.list[0].first
+		}
+		return err
+	}
 	kept := o.list[:0]
 	o.minDue = never
-	var err error
 	for i, sl := range o.list {
 		switch {
 		case err == nil && sl.first <= due:
-			start := sl.start
-			if !o.n.Attached {
-				start = o.start(sl.end)
-			}
-			err = o.emitSlice(sl, start, stamp)
-			o.done(sl)
+			err = o.fireTumble(sl, stamp)
 		default:
 			kept = append(kept, o.list[i])
 			o.minDue = min(o.minDue, sl.first)
@@ -155,6 +168,17 @@ func (o *Agg) fireTumbles(due, stamp int64) error {
 	}
 	clear(o.list[len(kept):])
 	o.list = kept
+	return err
+}
+
+// fireTumble emits a window and takes its slice back.
+func (o *Agg) fireTumble(sl *slice, stamp int64) error {
+	start := sl.start
+	if !o.n.Attached {
+		start = o.start(sl.end)
+	}
+	err := o.emitSlice(sl, start, stamp)
+	o.done(sl)
 	return err
 }
 
@@ -225,7 +249,8 @@ func (o *Agg) wanted(sl *slice, end int64) bool {
 }
 
 // fireSliding moves new slices into the running aggregate, emits it, and moves out the slices
-// that no later window has.
+// that no later window has. In the word behind the key a group of a slice has its record in the running
+// aggregate, and a group of that the number of slices which have it.
 func (o *Agg) fireSliding(end, stamp int64) error {
 	if o.anySpilled(end) {
 		o.stopSliding()
@@ -247,6 +272,7 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 			o.run.T.UpsertFrom(sl.st.T, ids, recs[:len(ids)])
 			for k, id := range ids {
 				sl.st.R.At(id)[link] = uint64(recs[k])
+				o.run.R.At(recs[k])[link]++
 			}
 			o.runSet.Slide(o.set, o.run, sl.st, recs[:len(ids)], ids, sl.end, true)
 			return nil
@@ -276,10 +302,13 @@ func (o *Agg) fireSliding(end, stamp int64) error {
 	return nil
 }
 
-// forget removes groups of the running aggregate that no slice has rows of.
+// forget removes groups of the running aggregate that no slice has any more. It is slices that count, and not rows: one
+// whose rows of a group were all taken back still knows where the group is.
 func (o *Agg) forget(recs []uint32) {
+	link := o.l.Words()
 	for k, r := range recs {
-		if o.runSet.RowCount(o.run, r) == 0 {
+		slices := &o.run.R.At(r)[link]
+		if *slices--; *slices == 0 {
 			o.run.Drop(recs[k : k+1])
 			o.run.T.Delete(r)
 		}
@@ -393,7 +422,8 @@ func (o *Agg) fireCumulate(end, stamp int64) error {
 		}
 		o.done(sl)
 	}
-	o.list = slices.Delete(o.list, kept, n)
+	copy(o.list[n-kept:n], o.list[:kept])
+	o.cut(n - kept)
 	start := o.runStart
 	if err := o.emitter.emit(o.set, o.run, start, end, stamp, o.n.InputRetracts); err != nil {
 		return err

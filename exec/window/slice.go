@@ -174,6 +174,17 @@ func (s *sliceList) removeFirst(n int) {
 	for _, sl := range s.list[:n] {
 		s.done(sl)
 	}
+	s.cut(n)
+}
+
+// cut takes the n first slices, which are done, off the list. Many that follow stay where they are, as there may be as
+// many cuts at one watermark; few are moved to the front, so that the list keeps its memory.
+func (s *sliceList) cut(n int) {
+	if len(s.list)-n > 64 {
+		clear(s.list[:n])
+		s.list = s.list[n:]
+		return
+	}
 	m := copy(s.list, s.list[n:])
 	clear(s.list[m:])
 	s.list = s.list[:m]

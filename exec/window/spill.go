@@ -258,7 +258,7 @@ func (o *Agg) giveUpRun() int64 {
 	}
 	sl := &slice{start: o.runStart, end: o.runStart + o.step, after: math.MinInt64, ran: true, shut: true, st: o.run}
 	sl.first, sl.last = o.limits(sl.end)
-	o.run = o.runSet.NewStore(o.mem, o.l, 0)
+	o.run = o.runSet.NewStore(o.mem, o.l, o.extra)
 	o.run.Track()
 	at, _ := slices.BinarySearchFunc(o.list, sl, func(a, b *slice) int {
 		if before(a, b.start, b.end) {
@@ -282,7 +282,7 @@ func (o *Agg) stopSliding() {
 		sl.merged = false
 	}
 	o.run.Release()
-	o.run = o.runSet.NewStore(o.mem, o.l, 0)
+	o.run = o.runSet.NewStore(o.mem, o.l, o.extra)
 	o.set.Bind(o.l.Words() + o.extra)
 }
 

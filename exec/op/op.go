@@ -123,7 +123,7 @@ type Counters struct {
 }
 
 // Lateness counts late rows by how much the watermark had passed them. A row that missed several windows
-// counts once, by the one that it missed by most: a delay that much longer would have kept it in all of them.
+// counts once, by the one that it missed by most: a delay longer by more than that would have kept it in all of them.
 type Lateness struct {
 	// Buckets are the rows up to each of connector.LateBounds and above the one before, then those above all.
 	Buckets [len(connector.LateBounds) + 1]atomic.Int64

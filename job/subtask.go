@@ -197,10 +197,10 @@ type opRun struct {
 	total  int
 	passed int64 // the last epoch that went on
 	delta  state.Delta
-	digest *digester          // of a sink's rows; nil: nobody asks
-	missed missedWindows // windows that rows came too late for, since the last cut; nil: nobody asks
-	spill  *state.Spill       // nil: the operator's state stays in memory
-	ahead  map[int]*ahead     // by input: restored rows that wait for their turn; nil: none
+	digest *digester      // of a sink's rows; nil: nobody asks
+	missed missedWindows  // windows that rows came too late for, since the last cut; nil: nobody asks
+	spill  *state.Spill   // nil: the operator's state stays in memory
+	ahead  map[int]*ahead // by input: restored rows that wait for their turn; nil: none
 	// endedBefore says that the job goes on from a checkpoint in which the operator had ended.
 	endedBefore bool
 }

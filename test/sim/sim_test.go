@@ -279,7 +279,8 @@ func (w *world) disturbed(dir string, out *run) (*job.Report, error) {
 // run is one process: it opens the repository, goes on from the newest checkpoint, and runs the job.
 func (l *life) run(dir string) (rep *job.Report, over bool, err error) {
 	w := l.w
-	base, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	// Time passes by itself here. A target that is drawn to be away many times in a row is asked once a minute in the end.
+	base, cancel := context.WithTimeout(context.Background(), 24*time.Hour)
 	defer cancel()
 	ctx, kill := context.WithCancelCause(base)
 	defer kill(nil)

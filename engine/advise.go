@@ -41,8 +41,10 @@ type Advice struct {
 	Ended             bool // the sample is all that there is
 	// Now is the delay of the watermark as it is declared, ms; -1 where it varies.
 	Now int64
-	// Windows are the window aggregations that the rows go into.
+	// Windows are the window aggregations that the rows go into, and Into how many rows these get: Rows, or what
+	// operators with state make of them, rows that are taken back included.
 	Windows []string
+	Into    int64
 	// Disorder is how far the row that is furthest behind its split's newest one is behind it, ms.
 	Disorder int64
 	Curve    []AdvicePoint
@@ -197,6 +199,7 @@ func (m *sample) changes(ctx context.Context, e *Engine, t *timed, w *windowed, 
 		}
 		times := b.Cols[w.at]
 		b.Each(func(i int) {
+			m.into++
 			if stamp := b.Stamp(i); !times.IsNull(i) && stamp != vec.MinTime {
 				if over, ok := w.over(times.I64[i]); ok && stamp >= over {
 					m.needed = append(m.needed, stamp-over)
@@ -232,6 +235,7 @@ type sample struct {
 	behind []int64          // of rows behind the newest of their split: how far, ms
 	needed []int64          // of rows whose windows may have been over: the delay that would not have kept them, ms
 	rows   int64
+	into   int64 // rows that go into windows, where an operator with state makes them
 	now    int64
 	varies bool
 }
@@ -468,7 +472,10 @@ func (m *sample) add(r *timedRows, wins map[string]*windowed, limit int64) {
 func (m *sample) advice(share float64, windows bool) *Advice {
 	slices.Sort(m.behind)
 	slices.Sort(m.needed)
-	a := &Advice{Rows: m.rows, Splits: len(m.max), Now: m.now}
+	a := &Advice{Rows: m.rows, Into: m.rows, Splits: len(m.max), Now: m.now}
+	if m.into > 0 {
+		a.Into = m.into
+	}
 	if n := len(m.behind); n > 0 {
 		a.Disorder = m.behind[n-1]
 	}
@@ -504,7 +511,7 @@ func (m *sample) advice(share float64, windows bool) *Advice {
 		}
 		p := point(d)
 		a.Curve = append(a.Curve, p)
-		if !found && float64(p.Late) <= share*float64(m.rows) {
+		if !found && float64(p.Late) <= share*float64(a.Into) {
 			a.Recommended, found = p, true
 		}
 	}

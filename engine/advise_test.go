@@ -138,6 +138,9 @@ INSERT INTO counts SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE reports
 		t.Fatal(err)
 	}
 	a := all[0]
+	if a.Rows != 8 || a.Into != 8 { // two are stale or a duplicate, and two are taken back
+		t.Errorf("%d rows, %d into windows", a.Rows, a.Into)
+	}
 	for _, p := range a.Curve {
 		if n := late(p.Delay); n != p.Late {
 			t.Errorf("delay %d ms: %d late, and a run has %d", p.Delay, p.Late, n)

@@ -47,6 +47,11 @@ func freshGeneration(ctx context.Context, p *plan.Plan, rec *recovery, cfg *cata
 				id := connector.CommitID{Lineage: lineage, Checkpoint: from.ID, After: from.ID}
 				return fmt.Errorf("table %s: %w", t.Name, id.Overtaken(last.Checkpoint))
 			}
+			if err == nil && last != nil && last.Lineage != lineage && last.At > from.Started.UnixMilli() {
+				return &connector.Fatal{Err: fmt.Errorf("generation %s of table %s was written by another run, up to its checkpoint %d, after checkpoint %d that this start goes on from: "+
+					"it would contradict it; SET '%s' = '%s' (or another new name) and start with --fresh, or write into it all the same with SET '%s' = 'true'",
+					last.Generation, t.Name, last.Checkpoint, from.ID, keyGeneration, next(last.Generation), keyGoOn)}
+			}
 			continue
 		}
 		if err != nil {

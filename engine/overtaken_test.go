@@ -123,3 +123,51 @@ func TestOvertaken(t *testing.T) {
 		t.Errorf("%d rows are in, %v", remembered.rows, err)
 	}
 }
+
+// TestRun_TakenOver has a job go on from a savepoint in a folder of its own and write on; the job of the old folder,
+// started again, would count the same revisions with other content.
+func TestRun_TakenOver(t *testing.T) {
+	f := newFlow(t, source+`CREATE TABLE board (k STRING, n BIGINT, rev BIGINT METADATA FROM 'revision', generation STRING METADATA, PRIMARY KEY (k) NOT ENFORCED)
+WITH ('connector' = 'kept', 'at' = 'taken over');
+INSERT INTO board SELECT CAST(k AS STRING), COUNT(*) FROM src GROUP BY CAST(k AS STRING);`)
+	start := func(o engine.Options) error {
+		o.Dir = f.dir
+		return engine.New(o).Script(t.Context(), "flow.sql", f.text, engine.Handler{JobStarted: func(r *engine.Run) {
+			go func() {
+				settle(t, r, f.rows)
+				r.Stop()
+				<-r.Done()
+			}()
+		}})
+	}
+	f.put(order(1, "1.00", `"a"`))
+	for range 3 { // the same job goes on as often as it likes
+		if err := start(engine.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		f.put(order(1, "1.00", `"a"`))
+	}
+	list, err := engine.New(engine.Options{Dir: f.dir}).Savepoints(t.Context(), filepath.Join(f.dir, engine.DefaultCheckpoints))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := ""
+	for id := int64(0); len(list) > 0; list = list[1:] {
+		if s := list[0]; s.Manifest.Savepoint && s.Manifest.ID > id {
+			at, id = s.Location, s.Manifest.ID
+		}
+	}
+	f.put(order(1, "1.00", `"a"`))
+	other := engine.Options{Override: map[string]string{"execution.checkpointing.dir": "other"}, Recovery: engine.RecoveryOptions{From: at}}
+	if err := start(other); err != nil {
+		t.Fatal(err)
+	}
+	other.Recovery.From = ""
+	f.put(order(1, "1.00", `"a"`))
+	if err := start(other); err != nil {
+		t.Fatalf("the job that took over does not go on: %v", err)
+	}
+	if err := start(engine.Options{}); err == nil || !strings.Contains(err.Error(), "was written by another run") {
+		t.Errorf("the old one goes on: %v", err)
+	}
+}

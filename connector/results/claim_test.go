@@ -1,6 +1,7 @@
 package results
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,47 @@ func TestClaimJob(t *testing.T) {
 	}
 	if err := claim("b", 11, Live); err != nil {
 		t.Errorf("the claim has ended: %v", err)
+	}
+}
+
+// between runs a function when the store was looked at for the n-th time.
+type between struct {
+	Store
+	n   int
+	run func()
+}
+
+func (b *between) Records(ctx context.Context, kind string) ([]Record, error) {
+	out, err := b.Store.Records(ctx, kind)
+	if b.n--; b.n == 0 {
+		b.run()
+	}
+	return out, err
+}
+
+// TestClaimJob_AtATime has another job claim a generation while one is about to: between its first look and its note, or
+// between its note and its second look. In no case do both go on, and one of them does, or does when it tries again.
+func TestClaimJob_AtATime(t *testing.T) {
+	at := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	claim := func(s Store, place string, second int) error {
+		started := at.Add(time.Duration(second) * time.Second)
+		return ClaimJob(t.Context(), s, Live, JobClaim{Place: place, Run: place, Started: started, Until: started.Add(10 * time.Minute)})
+	}
+	for _, other := range []int{-1, 1} { // who began first by the clock does not matter
+		for n := 1; n <= 2; n++ {
+			m, err := NewMemory(recountTable())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b error
+			a := claim(&between{m, n, func() { b = claim(m, "b", other) }}, "a", 0)
+			if (a == nil) == (b == nil) {
+				t.Errorf("look %d, the other %+d s: %v and %v", n, other, a, b)
+			}
+			if third := claim(m, "c", 2); third == nil {
+				t.Errorf("look %d: a third one goes on", n)
+			}
+		}
 	}
 }
 

@@ -79,6 +79,9 @@ func advice(w io.Writer, a *engine.Advice, share float64) {
 	if len(a.Windows) > 0 {
 		late = "too late for their windows"
 		fmt.Fprintf(w, "Windows: %s.\n", strings.Join(a.Windows, "; "))
+		if a.Into != a.Rows {
+			fmt.Fprintf(w, "They get %s rows, as an operator with state is before them: rows that are taken back count, too.\n", show.Count(a.Into))
+		}
 	}
 	fmt.Fprintf(w, "\n%-14s %14s %28s %10s\n", "delay", "rows behind it", "rows "+late, "share")
 	for _, p := range a.Curve {
@@ -90,12 +93,12 @@ func advice(w io.Writer, a *engine.Advice, share float64) {
 			mark += "  <- recommended"
 		}
 		line := fmt.Sprintf("%-14s %14s %28s %10s  %-20s%s", engine.Interval(p.Delay), show.Count(p.Behind), show.Count(p.Late),
-			percentOf(p.Late, a.Rows), bar(p.Late, a.Curve[0].Late), mark)
+			percentOf(p.Late, a.Into), bar(p.Late, a.Curve[0].Late), mark)
 		fmt.Fprintln(w, strings.TrimRight(line, " "))
 	}
 	r := a.Recommended
 	fmt.Fprintf(w, "\nRecommended: WATERMARK FOR %s AS %[1]s - INTERVAL %s: results come %s after the end of their window, and %s of %s rows (%s) are late, at most %s%% as asked.\n",
-		a.TimeColumn, literal(r.Delay), engine.Interval(r.Delay), show.Count(r.Late), show.Count(a.Rows), percentOf(r.Late, a.Rows), strconv.FormatFloat(100*share, 'g', 4, 64))
+		a.TimeColumn, literal(r.Delay), engine.Interval(r.Delay), show.Count(r.Late), show.Count(a.Into), percentOf(r.Late, a.Into), strconv.FormatFloat(100*share, 'g', 4, 64))
 	if r.Late > 0 {
 		fmt.Fprintf(w, "Without any late row: a delay of %s; or keep the delay short and correct results with EMIT('allowed-lateness' = '%s').\n",
 			engine.Interval(a.None), engine.Interval(max(a.None-r.Delay, 1)))

@@ -572,13 +572,14 @@ func (r *Repository) End(ctx context.Context, id int64) error {
 	return nil
 }
 
-// Overtake notes that another run has gone on from a checkpoint of the lineage, as why says: no start goes on with
-// it here, as output that was prepared here would be taken for what that run has committed.
-func (r *Repository) Overtake(ctx context.Context, lineage, why string) error {
+// Overtake notes that another run has gone on from a checkpoint of the lineage, and was met when the output of checkpoint
+// id was to be committed, as why says: no start goes on with that or a later one here, as output that was prepared here
+// would be taken for what that run has committed.
+func (r *Repository) Overtake(ctx context.Context, lineage string, id int64, why string) error {
 	if r.o.ReadOnly {
 		return errReadOnly
 	}
-	text, err := json.Marshal(overtaken{lineage, why})
+	text, err := json.Marshal(overtaken{lineage, id, why})
 	if err == nil {
 		err = r.store.Put(ctx, overtakenName, text)
 	}
@@ -589,12 +590,13 @@ func (r *Repository) Overtake(ctx context.Context, lineage, why string) error {
 }
 
 type overtaken struct {
-	Lineage string `json:"lineage"`
-	Why     string `json:"why"`
+	Lineage    string `json:"lineage"`
+	Checkpoint int64  `json:"checkpoint"`
+	Why        string `json:"why"`
 }
 
-// Overtaken returns what Overtake noted of a lineage, or "".
-func (r *Repository) Overtaken(ctx context.Context, lineage string) (why string, err error) {
+// Overtaken returns what Overtake noted of the lineage of m, where m is the checkpoint that it noted or a later one, or "".
+func (r *Repository) Overtaken(ctx context.Context, m *Manifest) (why string, err error) {
 	text, err := r.store.Get(ctx, overtakenName, 0, -1)
 	if errors.Is(err, object.ErrNotFound) {
 		return "", nil
@@ -606,7 +608,7 @@ func (r *Repository) Overtaken(ctx context.Context, lineage string) (why string,
 	if err != nil {
 		return "", fmt.Errorf("read from %s whether the job was overtaken: %w", r, err)
 	}
-	if o.Lineage != lineage {
+	if o.Lineage != m.Lineage || m.ID < o.Checkpoint {
 		return "", nil
 	}
 	return o.Why, nil

@@ -356,9 +356,10 @@ type CommitID struct {
 	// of this process.
 	Lineage    string
 	Checkpoint int64
-	// After is the last checkpoint of the lineage that may have been committed before: Checkpoint itself where this
-	// may not be the first time, or the one that the job went on from. A target that has a later one has it from
-	// another run, which went on from the same state: see Overtaken. 0: not known. It does not tell commits apart.
+	// After is the last checkpoint of the lineage that may have been committed to this target before: Checkpoint itself
+	// where this may not be the first time, the last one that the run has committed here, or the one that it went on
+	// from. A target that has a later one has it from another run, which went on from the same state: see Overtaken.
+	// 0: not known. It does not tell commits apart.
 	After int64
 }
 

@@ -114,8 +114,44 @@ func TestOvertaken(t *testing.T) {
 		!strings.Contains(err.Error(), "older copy of the state") {
 		t.Errorf("it went on the second time: %v", err)
 	}
+	names, err := filepath.Glob(filepath.Join(state, "flow.sql", "checkpoints", "*"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	if err := start(engine.RecoveryOptions{From: names[len(names)-1]}); err == nil || !strings.Contains(err.Error(), "does not go on from checkpoint") {
+		t.Errorf("it went on from its checkpoint by name: %v", err)
+	}
 	if remembered.rows != 3 {
 		t.Errorf("%d rows are in", remembered.rows)
+	}
+	// The same where the copy has taken more checkpoints than the target knows before anything comes.
+	if err := errors.Join(os.RemoveAll(state), os.CopyFS(state, os.DirFS(backup))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(f.dir, "in"), filepath.Join(f.dir, "aside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(f.dir, "in"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	err = engine.New(engine.Options{Dir: f.dir}).Script(t.Context(), "flow.sql", f.text, engine.Handler{JobStarted: func(r *engine.Run) {
+		go func() {
+			for range 9 {
+				if _, err := r.Savepoint(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+			f.put(order(5, "1.00", `"c"`))
+			settle(t, r, 2)
+			r.Stop()
+			<-r.Done()
+		}()
+	}})
+	if !errors.As(err, &o) || o.ID.Checkpoint <= o.Has {
+		t.Errorf("the older copy went on, with %d rows in: %v", remembered.rows, err)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(f.dir, "in")), os.Rename(filepath.Join(f.dir, "aside"), filepath.Join(f.dir, "in"))); err != nil {
+		t.Fatal(err)
 	}
 	// A lineage of its own has no such past.
 	f.rows = 4

@@ -396,6 +396,9 @@ func (c *recovery) begin(ctx context.Context) error {
 		}
 		c.repo.From(c.snap)
 		c.from = c.snap.Manifest
+		if err := c.overtaken(ctx, c.from); err != nil {
+			return err
+		}
 		c.recover = leftover(c.from, newest)
 		c.how = fmt.Sprintf("starts from %s of %s", c.snap.Location, when(c.from.Started)) + drained(c.from)
 	case len(damage) > 0:
@@ -415,18 +418,23 @@ func (c *recovery) begin(ctx context.Context) error {
 		c.how = fmt.Sprintf("starts afresh, as the last run came to its end %s", when(newest.Started))
 		c.recover = newest
 	default:
-		why, err := c.repo.Overtaken(ctx, newest.Lineage)
-		if err != nil {
+		if err := c.overtaken(ctx, newest); err != nil {
 			return err
-		}
-		if why != "" {
-			return &connector.Fatal{Err: fmt.Errorf("job %s does not go on from checkpoint %d: %s", c.job, newest.ID, why)}
 		}
 		c.how = fmt.Sprintf("goes on from checkpoint %d of %s", newest.ID, when(newest.Started)) + drained(newest)
 		c.lineage, c.from, c.recover = newest.Lineage, newest, newest
 		return nil
 	}
 	c.lineage, err = c.repo.NewLineage(ctx)
+	return err
+}
+
+// overtaken refuses to go on from m where output that was prepared with it met that of another run.
+func (c *recovery) overtaken(ctx context.Context, m *checkpoint.Manifest) error {
+	why, err := c.repo.Overtaken(ctx, m)
+	if err == nil && why != "" {
+		err = &connector.Fatal{Err: fmt.Errorf("job %s does not go on from checkpoint %d: %s", c.job, m.ID, why)}
+	}
 	return err
 }
 

@@ -156,6 +156,7 @@ type sinkShared struct {
 	mu        sync.Mutex
 	prepared  []preparedOutput      // not committed yet, in order
 	pending   []pendingOutput       // of checkpoints: not committed yet, in order
+	after     int64                 // the last checkpoint of the job's lineage that this start has committed here; 0: none
 	digest    checkpoint.SinkDigest // of the rows before this start
 	// feeds are the nodes that feed a table of results, by id; nil for other tables. latest is its newest
 	// progress, shown the newest that is visible.
@@ -524,7 +525,6 @@ func (j *Job) committingSinks() (out []*sinkShared) {
 // pend makes what the sinks have prepared up to a cut the output of commit id.
 // c is the cut whose progress goes with it, or nil.
 func (j *Job) pend(id connector.CommitID, cut int64, c *cut) {
-	id.After = max(0, id.Checkpoint-1)
 	for _, s := range j.committingSinks() {
 		cs := s.take(cut)
 		var p *connector.Progress
@@ -564,15 +564,22 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 			s.mu.Unlock()
 			return nil
 		}
+		own := j.checkpoints != nil && s.pending[0].id.Lineage != "" && s.pending[0].id.Lineage == j.checkpoints.o.Lineage
 		p := s.pending[0]
+		if own { // of another lineage the run that went on may have committed more
+			p.id.After = max(p.id.After, s.after, j.committedBefore())
+			s.pending[0].id.After = max(p.id.After, p.id.Checkpoint) // from now on it may be in the target
+		}
 		s.mu.Unlock()
-		s.tried()
 		if err := s.commit(ctx, p); err != nil {
 			return j.overtaken(ctx, fmt.Errorf("commit to table %s: %w", s.node.Op.(*plan.Sink).Table.Name, err))
 		}
 		killpoint.Pass("commit/untold")
 		s.mu.Lock()
 		s.pending = s.pending[1:]
+		if own {
+			s.after = max(s.after, p.id.Checkpoint)
+		}
 		if p.progress != nil {
 			s.shown = p.progress
 		}
@@ -583,6 +590,15 @@ func (j *Job) commitPending(ctx context.Context, s *sinkShared, upTo int64) erro
 	}
 }
 
+// committedBefore is the last checkpoint of the job's lineage that may have been committed before this start. In a lineage
+// that this start has opened it is 1, as another run can have the second one from a copy, and 0 says nothing.
+func (j *Job) committedBefore() int64 {
+	if o := j.checkpoints.o; o.From != nil && o.From.Lineage == o.Lineage {
+		return o.From.ID
+	}
+	return 1
+}
+
 // overtaken notes beside the checkpoints when a commit found another run of the lineage: the next start must not take
 // what was prepared here for a repeat.
 func (j *Job) overtaken(ctx context.Context, err error) error {
@@ -591,7 +607,7 @@ func (j *Job) overtaken(ctx context.Context, err error) error {
 		return err
 	}
 	if r, ok := j.checkpoints.o.Repo.(overtaker); ok {
-		return errors.Join(err, r.Overtake(context.WithoutCancel(ctx), o.ID.Lineage, err.Error()))
+		return errors.Join(err, r.Overtake(context.WithoutCancel(ctx), o.ID.Lineage, o.ID.Checkpoint, err.Error()))
 	}
 	return err
 }

@@ -154,14 +154,6 @@ func (m *missed) told() {
 	m.mu.Unlock()
 }
 
-// tried notes that the output that comes next may be in the target from now on.
-func (s *sinkShared) tried() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id := &s.pending[0].id
-	id.After = max(id.After, id.Checkpoint)
-}
-
 // commit makes one epoch's output visible, with its progress where the target keeps it.
 func (s *sinkShared) commit(ctx context.Context, p pendingOutput) error {
 	if k, ok := s.committer.(connector.ProgressCommitter); ok && p.progress != nil {

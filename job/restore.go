@@ -291,11 +291,7 @@ func (j *Job) recoverSinks(ctx context.Context) error {
 			}
 			progress, err := decodeProgress(p.Progress)
 			errs = append(errs, err)
-			id := connector.CommitID{Lineage: p.Lineage, Checkpoint: p.Checkpoint}
-			if p.Lineage == c.o.Lineage {
-				id.After = from.ID // of another lineage the run that went on may have committed more
-			}
-			sh.pending = append(sh.pending, pendingOutput{id, cs, progress})
+			sh.pending = append(sh.pending, pendingOutput{connector.CommitID{Lineage: p.Lineage, Checkpoint: p.Checkpoint}, cs, progress})
 		}
 		if err := j.commitPending(ctx, sh, from.ID); err != nil {
 			errs = append(errs, err)

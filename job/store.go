@@ -29,7 +29,7 @@ type ender interface {
 
 // overtaker is a Repository that is told when another run of the lineage was found in a target.
 type overtaker interface {
-	Overtake(ctx context.Context, lineage, why string) error
+	Overtake(ctx context.Context, lineage string, id int64, why string) error
 }
 
 // openStore opens the store of the job's state: empty, or with the files of the checkpoint that the

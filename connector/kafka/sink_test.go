@@ -95,7 +95,8 @@ func TestSink_Partitioners(t *testing.T) {
 		}
 		return n
 	}
-	r.rows(gen + table("fixed", "id INT", "sink.partitioner", "fixed", "sink.parallelism", "2") + "INSERT INTO fixed SELECT id FROM g;")
+	r.rows(gen+table("fixed", "id INT", "sink.partitioner", "fixed", "sink.parallelism", "2")+"INSERT INTO fixed SELECT id FROM g;",
+		"tidemark.batch.rows", "16") // so that each of the two gets some
 	if n := spread("fixed"); n[0] == 0 || n[1] == 0 || n[2] != 0 || n[0]+n[1] != 300 {
 		t.Error("fixed", n)
 	}

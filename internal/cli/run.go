@@ -497,7 +497,7 @@ func (v *view) ended(j *engine.Run, r *job.Report, err error) {
 		account(v.stderr, v.file, r, b.status, err != nil)
 		v.survived(j, err != nil)
 	}
-	v.leftBehind(j, r, err != nil)
+	v.leftBehind(j, r, err)
 	for _, u := range r.Unbalanced {
 		v.warn("the books do not balance: " + u)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemark-stream/tidemark/checkpoint"
+	"github.com/tidemark-stream/tidemark/connector"
 	"github.com/tidemark-stream/tidemark/engine"
 	"github.com/tidemark-stream/tidemark/internal/metrics"
 	"github.com/tidemark-stream/tidemark/internal/show"
@@ -200,10 +201,10 @@ func brief(d time.Duration) string {
 	return show.Duration(d)
 }
 
-// leftBehind says what a job that did not come to its end can go on from.
-func (v *view) leftBehind(j *engine.Run, r *job.Report, failed bool) {
+// leftBehind says what a job that did not come to its end, or failed as err says, can go on from.
+func (v *view) leftBehind(j *engine.Run, r *job.Report, err error) {
 	c, ok := j.Checkpoints()
-	if !ok || !failed && !r.Stopped {
+	if !ok || err == nil && !r.Stopped || errors.As(err, new(*connector.Overtaken)) {
 		return
 	}
 	if c.LastSavepoint != "" && v.several() {

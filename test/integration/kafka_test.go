@@ -168,7 +168,7 @@ func TestBrokerAway(t *testing.T) {
 		cmd.Process.Kill()
 		t.Errorf("the job does not end after SIGINT\n%s", peers.Tail(log.String()))
 	}
-	groups := tool(t, "kafka", "groups", "--describe", "--offsets", "--group", in)
+	groups := servers.Tool(t, "kafka", "groups", "--describe", "--offsets", "--group", in)
 	lag := 0
 	for _, l := range strings.Split(groups, "\n") {
 		if f := strings.Fields(l); len(f) > 5 && f[1] == in {

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -98,22 +97,6 @@ func again(t testing.TB, name string, f func() error) {
 	}
 }
 
-// tool runs a command of a server's script and returns what it wrote to its standard output.
-func tool(t testing.TB, name string, args ...string) (text string) {
-	t.Helper()
-	again(t, name, func() error {
-		var out, errs bytes.Buffer
-		cmd := servers.Command(t.Context(), name, args...)
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, peers.Tail(errs.String()))
-		}
-		text = out.String()
-		return nil
-	})
-	return text
-}
-
 // tidemark is a run of the command over a script. defines are names and values.
 func tidemark(ctx context.Context, file string, defines ...string) *exec.Cmd {
 	args := []string{"run", file}
@@ -129,7 +112,7 @@ func tidemark(ctx context.Context, file string, defines ...string) *exec.Cmd {
 func newTopic(t testing.TB, name string, partitions int) string {
 	t.Helper()
 	name = fmt.Sprintf("%s-%d", name, time.Now().UnixMilli())
-	tool(t, "kafka", "topics", "--create", "--if-not-exists", "--topic", name, "--partitions", strconv.Itoa(partitions))
+	servers.Tool(t, "kafka", "topics", "--create", "--if-not-exists", "--topic", name, "--partitions", strconv.Itoa(partitions))
 	return name
 }
 
@@ -178,7 +161,7 @@ func consume(t testing.TB, topic string, properties ...string) []string {
 	for _, p := range properties {
 		args = append(args, "--property", p)
 	}
-	return peers.Lines(tool(t, "kafka", args...))
+	return peers.Lines(servers.Tool(t, "kafka", args...))
 }
 
 // write makes a file of the test.

@@ -97,19 +97,9 @@ func again(t testing.TB, name string, f func() error) {
 }
 
 // tool runs a command of a server's script and returns its lines.
-func tool(t testing.TB, name string, args ...string) (lines []string) {
+func tool(t testing.TB, name string, args ...string) []string {
 	t.Helper()
-	again(t, name, func() error {
-		var out, errs bytes.Buffer
-		cmd := servers.Command(t.Context(), name, args...)
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, peers.Tail(errs.String()))
-		}
-		lines = peers.Lines(out.String())
-		return nil
-	})
-	return lines
+	return peers.Lines(servers.Tool(t, name, args...))
 }
 
 // query runs a statement with psql and returns its lines.

@@ -242,12 +242,36 @@ var folder = sync.OnceValue(func() string {
 // Output runs a command and returns what it wrote to its standard output. The test ends if it fails.
 func Output(t testing.TB, cmd *exec.Cmd) string {
 	t.Helper()
+	text, err := said(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// Tool runs a command of a system's script and returns what it wrote to its standard output. It is run again as long as
+// it fails because the system is away.
+func (p *Peers) Tool(t testing.TB, name string, args ...string) (text string) {
+	t.Helper()
+	err := p.Again(name, func() (err error) {
+		text, err = said(p.Command(t.Context(), name, args...))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// said runs a command and returns what it wrote to its standard output. An error has the end of what it wrote to the
+// other one.
+func said(cmd *exec.Cmd) (string, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, Tail(errs.String()))
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, Tail(errs.String()))
 	}
-	return out.String()
+	return out.String(), nil
 }
 
 // Lines are the lines of what a command wrote.

@@ -40,6 +40,17 @@ func TestResults(t *testing.T) {
 	})
 }
 
+// openResults makes the table of results and what it needs, and returns it with its store.
+func (r *rig) openResults() (connector.SinkConfig, *store) {
+	r.t.Helper()
+	cfg := r.resultTable()
+	st, err := newStore(cfg.Table, cfg.Options)
+	must(r.t, err)
+	r.t.Cleanup(func() { st.Close() })
+	must(r.t, st.Ensure(r.t.Context()))
+	return cfg, st
+}
+
 // commitResults writes revisions through a sink of its own each time, as a process after a crash would.
 func (r *rig) commitResults(cfg connector.SinkConfig) func(testing.TB, [][]types.Value, *connector.Progress) {
 	return func(t testing.TB, values [][]types.Value, p *connector.Progress) {
@@ -132,11 +143,7 @@ func TestResultsStatements(t *testing.T) {
 // TestResultsViews reads the views that anybody may read, while generations are promoted.
 func TestResultsViews(t *testing.T) {
 	r := live(t)
-	cfg := r.resultTable()
-	st, err := newStore(cfg.Table, cfg.Options)
-	must(t, err)
-	defer st.Close()
-	must(t, st.Ensure(t.Context()))
+	_, st := r.openResults()
 	fill := func(generation string, revision, flights int) {
 		r.exec(fmt.Sprintf(`INSERT INTO board (origin, window_start, window_end, flights, delay, revision, generation, is_final, is_deleted, emit_reason)
 			SELECT o, TIMESTAMP '2013-01-31 12:00:00' + h * INTERVAL '1 hour', NULL, %d, 0.5, %d, '%s', true, o = 'JFK' AND h = 3, 'late' FROM unnest(ARRAY['SFO', 'JFK']) AS o, generate_series(0, 23) AS h`,
@@ -190,11 +197,7 @@ func TestResultsViews(t *testing.T) {
 // TestResultsCrash fails between the rows and their progress: neither is there, until the commit comes again.
 func TestResultsCrash(t *testing.T) {
 	r := live(t)
-	cfg := r.resultTable()
-	st, err := newStore(cfg.Table, cfg.Options)
-	must(t, err)
-	defer st.Close()
-	must(t, st.Ensure(t.Context()))
+	cfg, _ := r.openResults()
 	start := time.Date(2013, 1, 31, 0, 0, 0, 0, time.UTC).UnixMilli()
 	rows := [][]types.Value{{"SFO", start, start + 3_600_000, int64(4), int64(25), nil, nil, int64(1), "live", nil, true, false, "on-time", nil, nil}}
 	s, err := newSink(cfg)
@@ -229,11 +232,7 @@ func TestResultsCrash(t *testing.T) {
 // TestResultsHealth has the database tell what reading the table costs. It says so some time after.
 func TestResultsHealth(t *testing.T) {
 	r := live(t)
-	cfg := r.resultTable()
-	st, err := newStore(cfg.Table, cfg.Options)
-	must(t, err)
-	defer st.Close()
-	must(t, st.Ensure(t.Context()))
+	_, st := r.openResults()
 	r.exec("INSERT INTO board (origin, window_start, generation, revision, is_final, is_deleted, emit_reason) " +
 		"SELECT 'X' || n, '2024-01-01', 'live', 1, false, false, 'on-time' FROM generate_series(1, 1000) n")
 	for end := time.Now().Add(20 * time.Second); ; {
